@@ -1,0 +1,108 @@
+"""Every error this package raises on its own account, in one tree.
+
+    SmolagentsMemoryError
+    ├── CallbackSignatureError        a callback that smolagents would call wrongly
+    ├── DecodeError                   a record that cannot be turned back into a step or value
+    ├── MemoryFileError               a memory file that cannot be read; `.recoverable` says how many steps could be
+    │   ├── DamagedFileError          cut short, bits flipped, empty
+    │   ├── ForeignFileError          not a memory file at all
+    │   └── NewerFormatError          written by a newer version of this package
+    ├── MissingExtraError             an optional dependency is not installed; names the command that installs it
+    ├── ScriptError                   a ScriptedModel whose script ran out or holds something it cannot play
+    └── SessionError                  a session's journal
+        ├── SessionConflictError      somebody else has written to the session since
+        ├── SessionNotFoundError      no session of that name
+        ├── SessionStorageError       the database cannot be read or written; nothing in memory is lost
+        ├── SessionDamagedError       rows that cannot be read; says which, and what was kept
+        └── NewerSchemaError          the database was made by a newer version of this package
+
+    MemoryLossWarning                 (a warning) something could not be kept, and what stands in its place
+
+Each message names what was wrong, what was kept, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class SmolagentsMemoryError(Exception):
+    """The root of the tree: catch this to catch all of them."""
+
+
+class CallbackSignatureError(SmolagentsMemoryError, TypeError):
+    """A callback whose signature smolagents would call wrongly."""
+
+
+class DecodeError(SmolagentsMemoryError, ValueError):
+    """A record that cannot be turned back into a step or a value."""
+
+
+class MemoryFileError(SmolagentsMemoryError, ValueError):
+    """A memory file that cannot be read.
+
+    `recoverable` is the number of intact steps that `load_memory(path, recover=True)` would return.
+    """
+
+    def __init__(self, message: str, *, recoverable: int = 0) -> None:
+        super().__init__(message)
+        self.recoverable = recoverable
+
+
+class DamagedFileError(MemoryFileError):
+    """The file is cut short, empty, or its bytes were changed."""
+
+
+class ForeignFileError(MemoryFileError):
+    """The file is something else than a memory file."""
+
+
+class NewerFormatError(MemoryFileError):
+    """The file was written by a newer version of this package."""
+
+
+class MissingExtraError(SmolagentsMemoryError, ImportError):
+    """An optional dependency is not installed.
+
+    >>> raise MissingExtraError("RedisStore", "redis")
+    Traceback (most recent call last):
+    ...
+    smolagents_memory._errors.MissingExtraError: RedisStore needs more: pip install 'smolagents-memory[redis]'
+    """
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs more: pip install 'smolagents-memory[{extra}]'")
+        self.extra = extra
+
+
+class ScriptError(SmolagentsMemoryError):
+    """A ScriptedModel whose script ran out, or holds something it cannot play."""
+
+
+class SessionError(SmolagentsMemoryError):
+    """The root of what can go wrong with a session's journal."""
+
+
+class SessionConflictError(SessionError):
+    """Somebody else has written to the session since it was read here. Nothing in memory is lost."""
+
+
+class SessionNotFoundError(SessionError, KeyError):
+    """There is no session of that name."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
+
+
+class SessionStorageError(SessionError):
+    """The database cannot be read or written. What is in memory is untouched and is written when it can be."""
+
+
+class SessionDamagedError(SessionError):
+    """Rows of a session that cannot be read."""
+
+
+class NewerSchemaError(SessionError):
+    """The database was made by a newer version of this package."""
+
+
+class MemoryLossWarning(UserWarning):
+    """Something could not be kept; the message names it and what stands in its place."""
