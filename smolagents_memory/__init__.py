@@ -32,23 +32,29 @@ if TYPE_CHECKING:
     )
     from smolagents_memory._events import Event, Events
     from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
-    from smolagents_memory.steps.files import Origin, export_memory, import_memory, load_memory, save_memory
+    from smolagents_memory.steps.files import export_memory, import_memory, load_memory, save_memory
     from smolagents_memory.steps.notes import NoteStep
-    from smolagents_memory.steps.observed import ObservedMemory
+    from smolagents_memory.steps.observed import ObservedMemory, Origin
     from smolagents_memory.steps.registry import register_step, register_value
     from smolagents_memory.steps.values import NotKept, Unknown, decode_value, encode_value
 
 
-_ERRORS = (
+__all__ = [
     "CallbackSignatureError",
     "DamagedFileError",
     "DecodeError",
+    "Event",
+    "Events",
     "ForeignFileError",
     "MemoryFileError",
     "MemoryLossWarning",
     "MissingExtraError",
     "NewerFormatError",
     "NewerSchemaError",
+    "NotKept",
+    "NoteStep",
+    "ObservedMemory",
+    "Origin",
     "ScriptError",
     "SessionConflictError",
     "SessionDamagedError",
@@ -56,23 +62,50 @@ _ERRORS = (
     "SessionNotFoundError",
     "SessionStorageError",
     "SmolagentsMemoryError",
-)
+    "Unknown",
+    "UnknownStep",
+    "__version__",
+    "decode_step",
+    "decode_value",
+    "encode_step",
+    "encode_value",
+    "export_memory",
+    "import_memory",
+    "load_memory",
+    "register_step",
+    "register_value",
+    "save_memory",
+]
+
+# where each public name lives, so that importing the package imports none of it
 _HOMES = {
-    "_errors": _ERRORS,
+    "_errors": (
+        "CallbackSignatureError",
+        "DamagedFileError",
+        "DecodeError",
+        "ForeignFileError",
+        "MemoryFileError",
+        "MemoryLossWarning",
+        "MissingExtraError",
+        "NewerFormatError",
+        "NewerSchemaError",
+        "ScriptError",
+        "SessionConflictError",
+        "SessionDamagedError",
+        "SessionError",
+        "SessionNotFoundError",
+        "SessionStorageError",
+        "SmolagentsMemoryError",
+    ),
     "_events": ("Event", "Events"),
     "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
-    "steps.files": ("Origin", "export_memory", "import_memory", "load_memory", "save_memory"),
+    "steps.files": ("export_memory", "import_memory", "load_memory", "save_memory"),
     "steps.notes": ("NoteStep",),
-    "steps.observed": ("ObservedMemory",),
+    "steps.observed": ("ObservedMemory", "Origin"),
     "steps.registry": ("register_step", "register_value"),
     "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [  # noqa: PLE0604
-    "__version__",
-    *sorted(_HOME_OF),
-]
 
 
 def __getattr__(name: str) -> Any:
