@@ -19,7 +19,7 @@ from smolagents_memory.testing import ScriptedModel, code
 MENU = {"tea": 2.5, "cake": 4.0, "soup": 6.5}
 
 
-@tool
+@tool  # type: ignore[untyped-decorator]  # smolagents is not typed
 def price_of(dish: str) -> float:
     """Looks up what a dish costs.
 

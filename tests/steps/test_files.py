@@ -226,7 +226,7 @@ def test_a_packed_file_cut_or_flipped_is_noticed_and_recovered(saved: tuple[byte
 def test_a_damaged_line_in_the_middle_keeps_the_steps_before_it_and_names_the_line(
     saved: tuple[bytes, list[Any]], tmp_path: Path
 ) -> None:
-    data, whole = saved
+    data, _ = saved
     lines = data.split(b"\n")
     at = next(i for i, line in enumerate(lines) if line.startswith(b'{"index":3'))
     lines[at] = lines[at].replace(b"Thought", b"Taught")

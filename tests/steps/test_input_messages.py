@@ -180,6 +180,7 @@ def held_by_loading(count: int) -> int:
     gc.collect()
     tracemalloc.start()
     reader = StepReader()
+    reader.blobs.update(writer.blobs.data)
     reader.read_prompt(StepWriter(None).write(0, prompt))
     read = [reader.read(index, record) for index, record in enumerate(records)]
     held, _ = tracemalloc.get_traced_memory()

@@ -60,9 +60,9 @@ def test_images_in_an_old_dump_are_lost_and_that_is_said(tmp_path: Path) -> None
 
 def test_live_dictionaries_are_taken_as_they_are_and_keep_a_task_s_images() -> None:
     picture = photo()
+    agent = code_agent([code("final_answer(1)")], planning_interval=None)
+    agent.run("look", images=[picture])
     with pytest.warns(MemoryLossWarning, match="size nor mode"):
-        agent = code_agent([code("final_answer(1)")], planning_interval=None)
-        agent.run("look", images=[picture])
         memory = import_memory(None, agent.memory.get_succinct_steps())
     assert memory.steps[0].task_images[0].tobytes() == picture.tobytes()
     assert memory.steps[1].model_input_messages is None

@@ -34,9 +34,9 @@ def test_an_exception_in_the_script_is_raised_as_a_provider_s_would_be() -> None
 
 
 def test_a_script_that_ran_out_or_holds_nonsense_says_so() -> None:
+    model = ScriptedModel(["only"])
+    ask(model)
     with pytest.raises(ScriptError, match="has 1 entries and was asked for one more"):
-        model = ScriptedModel(["only"])
-        ask(model)
         ask(model)
     with pytest.raises(ScriptError, match="is a int"):
         ask(ScriptedModel([3]))  # type: ignore[list-item]
