@@ -145,8 +145,8 @@ class ObservedMemory(AgentMemory):
     Events (see `on`):
 
     - `steps_changed`: `start`, `removed` and `added` (tuples of steps), `reset` (whether the memory was reset).
-    - `step_edited`: `step` and its `index`; edits inside a step are found when the next change is told, at
-      `flush()`, and when the last listener leaves.
+    - `step_edited`: `step`, its `index`, and `inputs_edited`, whether its input messages were. Edits inside a step
+      are found when the next change is told, at `flush()`, and when the last listener leaves.
     - `system_prompt_changed`: `system_prompt`, the step.
 
     A listener that raises is logged and disturbs nobody. Without listeners nothing is looked for and nothing is paid.
@@ -278,7 +278,8 @@ class ObservedMemory(AgentMemory):
         for index, snapshot in enumerate(self._snapshots or ()):
             if snapshot.differs(thorough=thorough):
                 snapshot.take()
-                self._untold.append((STEP_EDITED, {"step": snapshot.step, "index": index}))
+                edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
+                self._untold.append((STEP_EDITED, edit))
 
     def _tell(self) -> None:
         """Tell what is queued, in order, also when a listener itself changes the memory."""
