@@ -31,8 +31,21 @@ if TYPE_CHECKING:
         SmolagentsMemoryError,
     )
     from smolagents_memory._events import Event, Events
+    from smolagents_memory.insight.executions import ToolExecution, ToolResult, tool_executions
+    from smolagents_memory.insight.finding import find_steps
+    from smolagents_memory.insight.injection import briefing, inject_history, inject_observation, inject_task
+    from smolagents_memory.insight.messages import Message, conversation
+    from smolagents_memory.insight.playback import replay
+    from smolagents_memory.insight.react import ReactMemory
+    from smolagents_memory.insight.report import to_markdown
+    from smolagents_memory.insight.statistics import Comparison, MemoryStats, analyze, compare
+    from smolagents_memory.insight.telemetry import trace_events
+    from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
+    from smolagents_memory.sessions.stepping import RunSteps, iter_steps
+    from smolagents_memory.state import TypedMemory
     from smolagents_memory.steps.notes import NoteStep
     from smolagents_memory.steps.observed import ObservedMemory
+    from smolagents_memory.tools.state import StateTool
 
 
 _ERRORS = (
@@ -56,8 +69,21 @@ _ERRORS = (
 _HOMES = {
     "_errors": _ERRORS,
     "_events": ("Event", "Events"),
+    "insight.executions": ("ToolExecution", "ToolResult", "tool_executions"),
+    "insight.finding": ("find_steps",),
+    "insight.injection": ("briefing", "inject_history", "inject_observation", "inject_task"),
+    "insight.messages": ("Message", "conversation"),
+    "insight.playback": ("replay",),
+    "insight.react": ("ReactMemory",),
+    "insight.report": ("to_markdown",),
+    "insight.statistics": ("Comparison", "MemoryStats", "analyze", "compare"),
+    "insight.telemetry": ("trace_events",),
+    "insight.trace": ("ReasoningStep", "Todo", "reasoning", "todos"),
+    "sessions.stepping": ("RunSteps", "iter_steps"),
+    "state": ("TypedMemory",),
     "steps.notes": ("NoteStep",),
     "steps.observed": ("ObservedMemory",),
+    "tools.state": ("StateTool",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
