@@ -214,6 +214,7 @@ class RunSteps(Iterator[MemoryStep]):
             agent._finalize_step(action)
             agent.memory.steps.append(action)
             self.step_number += 1
+            agent.step_number = self.step_number
             self._planned = False
         if action.is_final_answer:
             self._finish(self._answer)
