@@ -43,8 +43,12 @@ if TYPE_CHECKING:
     from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
     from smolagents_memory.sessions.stepping import RunSteps, iter_steps
     from smolagents_memory.state import TypedMemory
+    from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
+    from smolagents_memory.steps.files import Origin, export_memory, import_memory, load_memory, save_memory
     from smolagents_memory.steps.notes import NoteStep
     from smolagents_memory.steps.observed import ObservedMemory
+    from smolagents_memory.steps.registry import register_step, register_value
+    from smolagents_memory.steps.values import NotKept, Unknown, decode_value, encode_value
     from smolagents_memory.tools.state import StateTool
 
 
@@ -81,8 +85,12 @@ _HOMES = {
     "insight.trace": ("ReasoningStep", "Todo", "reasoning", "todos"),
     "sessions.stepping": ("RunSteps", "iter_steps"),
     "state": ("TypedMemory",),
+    "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
+    "steps.files": ("Origin", "export_memory", "import_memory", "load_memory", "save_memory"),
     "steps.notes": ("NoteStep",),
     "steps.observed": ("ObservedMemory",),
+    "steps.registry": ("register_step", "register_value"),
+    "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value"),
     "tools.state": ("StateTool",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -83,15 +83,15 @@ def _copied(step: MemoryStep) -> MemoryStep:
     if isinstance(step, FinalAnswerStep):
         return _as_note(messages_of(step)[0])
     step = copy.copy(step)
-    for name, value in vars(step).items():
-        if isinstance(value, list):
-            setattr(step, name, list(value))
     if isinstance(step, (ActionStep, PlanningStep)):
         step.model_input_messages = [] if isinstance(step, PlanningStep) else None
         step.token_usage = None
-        if step.timing is None:
-            now = time.time()
-            step.timing = Timing(start_time=now, end_time=now)
+    for name, value in vars(step).items():
+        if isinstance(value, list):
+            setattr(step, name, list(value))
+    if isinstance(step, (ActionStep, PlanningStep)) and step.timing is None:
+        now = time.time()
+        step.timing = Timing(start_time=now, end_time=now)
     return step
 
 

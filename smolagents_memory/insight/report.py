@@ -11,8 +11,8 @@ from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningS
 
 from smolagents_memory.insight.executions import tool_executions
 from smolagents_memory.insight.messages import duration, messages_of, moment, role_name, started, text_of
-from smolagents_memory.insight.trace import thought_of
 from smolagents_memory.insight.sources import Recorded, Source, read_memory
+from smolagents_memory.insight.trace import thought_of
 from smolagents_memory.sessions.stepping import answer_of
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from smolagents.memory import MemoryStep
 
 from smolagents_memory.insight.messages import parts_of
+from smolagents_memory.steps.messages import InputMessages
 
 
 _BYTES_PER_PIXEL = {"I": 4, "F": 4, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}
@@ -40,10 +41,23 @@ def _pixel_bytes(image: Any) -> int:
 
 
 def input_copy_bytes(steps: Sequence[MemoryStep]) -> int:
-    """The bytes of text in what each step keeps of its model call's input: every message before it, again."""
-    return sum(
-        _content_bytes(message) for step in steps for message in getattr(step, "model_input_messages", None) or ()
-    )
+    """The bytes of text in what each step keeps of its model call's input: every message before it, again.
+
+    Lists of a loaded history that nobody has looked at are measured where they are stored, and stay unmade.
+    """
+    stored: dict[int, list[int]] = {}
+    total = 0
+    for step in steps:
+        inputs = getattr(step, "model_input_messages", None)
+        place = inputs.place if isinstance(inputs, InputMessages) else None
+        if place is None:
+            total += sum(map(_content_bytes, inputs or ()))
+        else:
+            messages, at = place
+            if id(messages) not in stored:
+                stored[id(messages)] = messages.totals(_content_bytes)
+            total += stored[id(messages)][at]
+    return total
 
 
 def _content_bytes(message: Any) -> int:

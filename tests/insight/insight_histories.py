@@ -183,7 +183,9 @@ def odd_steps() -> list[Any]:
         ActionStep(2, None, model_output=[{"type": "text", "text": "a list"}], observations=None),
         ActionStep(3, None, observations=404, tool_calls=[{"name": "weather", "arguments": {"city": "x"}, "id": "1"}]),
         ActionStep(4, None, tool_calls=[{"function": {"name": "weather", "arguments": '{"city": "y"}'}}]),
-        ActionStep(None, None, code_action="this is ( not python", tool_calls=[ToolCall("python_interpreter", "x", "1")]),
+        ActionStep(
+            None, None, code_action="this is ( not python", tool_calls=[ToolCall("python_interpreter", "x", "1")]
+        ),
         ActionStep(6, None, code_action="x = " + "+".join(["1"] * 3000)),
         ActionStep(7, None, error=ValueError("not an agent's error"), observations="ill \ud800 formed"),
         ActionStep(8, None, model_output_message=ChatMessage(MessageRole.ASSISTANT, None), observations=""),

@@ -16,7 +16,7 @@ from smolagents_memory.testing import ScriptedModel, call, code
 
 
 sys.path.append(str(Path(__file__).parent.parent / "insight"))
-from insight_histories import RUNS, Run  # noqa: E402
+from insight_histories import RUNS, Run
 
 
 class Heard:
@@ -223,9 +223,7 @@ def test_without_a_task_anywhere_it_says_so() -> None:
 
 
 def test_it_works_on_an_observed_memory_and_keeps_a_conversation_with_reset_false() -> None:
-    agent = CodeAgent(
-        [], ScriptedModel([code("final_answer(1)"), code("final_answer(2)")]), verbosity_level=-1
-    )
+    agent = CodeAgent([], ScriptedModel([code("final_answer(1)"), code("final_answer(2)")]), verbosity_level=-1)
     agent.memory = ObservedMemory(agent.system_prompt)
     told: list[str] = []
     agent.memory.on("steps_changed", lambda event: told.extend(type(step).__name__ for step in event.added))
