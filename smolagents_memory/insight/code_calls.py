@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
+_BUILTINS = frozenset(dir(builtins))
 _FAILED_AT = re.compile(r"^Code execution failed at line '(.*?)' due to: ", re.DOTALL)
 
 
@@ -41,15 +42,19 @@ def calls_in(code: str, tools: Mapping[str, Sequence[str]] | None = None) -> lis
     tree = _parsed(code)
     if tree is None:
         return []
-    own = frozenset(dir(builtins)) | _made_by(tree)
-    calls = []
+    own: set[str] = set()
+    found: list[tuple[str, ast.Call, int]] = []
     for number, statement in enumerate(tree.body):
         for node in _in_order(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                name = node.func.id
-                if name in tools if tools else name not in own:
-                    parameters = tools.get(name, ()) if tools else ()
-                    calls.append(CodeCall(name, _arguments(node, code, parameters), number))
+                found.append((node.func.id, node, number))
+            elif not tools:
+                own.update(_names_made(node))
+    calls = []
+    for name, node, number in found:
+        if name in tools if tools else name not in own and name not in _BUILTINS:
+            parameters = tools.get(name, ()) if tools else ()
+            calls.append(CodeCall(name, _arguments(node, code, parameters), number))
     return calls
 
 
@@ -80,25 +85,32 @@ def _parsed(code: str) -> ast.Module | None:
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all in it, in the order written; a long history is read in one go, so this must be quick."""
     waiting = [node]  # not by recursion: a model may write an expression a thousand levels deep
     while waiting:
         node = waiting.pop()
         yield node
-        waiting.extend(reversed(list(ast.iter_child_nodes(node))))
+        inside: list[ast.AST] = []
+        for value in map(node.__dict__.get, node._fields):
+            if isinstance(value, ast.AST):
+                inside.append(value)
+            elif isinstance(value, list):
+                inside += [each for each in value if isinstance(each, ast.AST)]
+        inside.reverse()
+        waiting += inside
 
 
-def _made_by(tree: ast.Module) -> frozenset[str]:
-    made: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            made.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            made.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            made.add(node.id)
-        elif isinstance(node, ast.arg):
-            made.add(node.arg)
-    return frozenset(made)
+def _names_made(node: ast.AST) -> Iterator[str]:
+    """The names that a piece of code gives to things of its own."""
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Store):
+            yield node.id
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.arg):
+        yield node.arg
 
 
 def _arguments(call: ast.Call, code: str, parameters: Sequence[str]) -> dict[str, Any]:

@@ -77,14 +77,14 @@ def tool_executions(memory: Source, tool: str | None = None) -> list[ToolExecuti
     executions: list[ToolExecution] = []
     for (index, step), timestamp in zip(enumerate(recorded.steps), times_of(recorded.steps), strict=True):
         if isinstance(step, ActionStep):
-            for execution in (*_made(step), *_written(step, recorded)):
+            for execution in (*calls_made(step), *_written(step, recorded)):
                 execution.timestamp, execution.step = timestamp, index
                 executions.append(execution)
     return [execution for execution in executions if tool in (None, execution.tool_name)]
 
 
-def _made(step: ActionStep) -> Iterator[ToolExecution]:
-    """The calls that the model made. A failed step keeps them only in the model's message."""
+def calls_made(step: ActionStep) -> Iterator[ToolExecution]:
+    """The calls that the model made in a step. A failed step keeps them only in the model's message."""
     calls = step.tool_calls or getattr(step.model_output_message, "tool_calls", None) or ()
     parts = [call_parts(call) for call in calls]
     error = None if step.error is None else str(step.error)

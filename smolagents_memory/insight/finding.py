@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timezone
 
 from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory.insight.executions import tool_executions
-from smolagents_memory.insight.messages import started, text_of
+from smolagents_memory.insight.messages import moment, started, text_of
 from smolagents_memory.insight.sources import Recorded, Source, read_memory
 
 
@@ -46,8 +46,10 @@ def find_steps(
     if error is not None:
         conditions.append(lambda step: _failed_like(step, error))
     if since is not None:
-        earliest = since.timestamp() if isinstance(since, datetime) else since
-        conditions.append(lambda step: (begun := started(step)) is not None and begun >= earliest)
+        # both as dates: a date has microseconds only, and a step's own date must find the step
+        earliest = since if isinstance(since, datetime) else datetime.fromtimestamp(since, tz=timezone.utc)
+        earliest = earliest.astimezone(timezone.utc)
+        conditions.append(lambda step: (begun := moment(started(step))) is not None and begun >= earliest)
     return [step for step in recorded.steps if all(holds(step) for holds in conditions)]
 
 

@@ -13,9 +13,9 @@ from smolagents import AgentLogger, LogLevel
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.monitoring import YELLOW_HEX
 
-from smolagents_memory.insight.executions import tool_executions
+from smolagents_memory.insight.executions import calls_made
 from smolagents_memory.insight.messages import duration, messages_of, role_name, started, text_of
-from smolagents_memory.insight.sources import Recorded, Source, read_memory
+from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.sessions.stepping import answer_of
 
 
@@ -52,7 +52,7 @@ def replay(
     if speed is not None and speed <= 0:
         raise ValueError(f"speed is above 0, not {speed}; None shows all at once")
     recorded = read_memory(memory)
-    screen = _Screen(logger or AgentLogger(level=LogLevel.INFO), recorded)
+    screen = _Screen(logger or AgentLogger(level=LogLevel.INFO))
     before: float | None = None
     for step in recorded.steps:
         begun = started(step)
@@ -65,9 +65,8 @@ def replay(
 class _Screen:
     """Shows steps one after the other; token counts add up over the run as the agent's monitor adds them."""
 
-    def __init__(self, logger: AgentLogger, recorded: Recorded) -> None:
+    def __init__(self, logger: AgentLogger) -> None:
         self.logger = logger
-        self.tools = recorded.tools
         self.actions = self.tokens_in = self.tokens_out = 0
 
     def show(self, step: MemoryStep) -> None:
@@ -94,7 +93,7 @@ class _Screen:
             self.logger.log_code(title="Executing parsed code:", content=step.code_action)
             self._code_output(text_of(step.observations), final=step.is_final_answer)
         else:
-            for execution in tool_executions(Recorded([step], tools=self.tools)):
+            for execution in calls_made(step):
                 call = f"Calling tool: '{execution.tool_name}' with arguments: {execution.params}"
                 self.logger.log(Panel(Text(call)))
             if step.observations is not None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep
 
-from smolagents_memory.insight.executions import tool_executions
+from smolagents_memory.insight.executions import calls_made
 from smolagents_memory.insight.messages import duration, messages_of, moment, role_name, started, text_of
-from smolagents_memory.insight.sources import Recorded, Source, read_memory
+from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.insight.trace import thought_of
 from smolagents_memory.sessions.stepping import answer_of
 
@@ -35,7 +35,7 @@ def to_markdown(memory: Source, title: str = "Agent memory", *, system_prompt: b
     if system_prompt and recorded.system_prompt is not None:
         blocks += ["## System prompt", fenced(recorded.system_prompt)]
     for step in recorded.steps:
-        blocks += _blocks(step, recorded)
+        blocks += _blocks(step)
     return "\n\n".join(blocks) + "\n"
 
 
@@ -47,13 +47,13 @@ def fenced(text: Any, language: str = "text") -> str:
     return f"{fence}{language}\n{content}\n{fence}"
 
 
-def _blocks(step: MemoryStep, recorded: Recorded) -> Iterator[str]:
+def _blocks(step: MemoryStep) -> Iterator[str]:
     if isinstance(step, TaskStep):
         yield from ("## Task", fenced(step.task), *_images(step.task_images))
     elif isinstance(step, PlanningStep):
         yield from (f"### Plan{_figures(step)}", fenced(step.plan))
     elif isinstance(step, ActionStep):
-        yield from _action(step, recorded)
+        yield from _action(step)
     elif isinstance(step, FinalAnswerStep):
         yield from ("**Final answer**", fenced(step.output))
     elif isinstance(step, SystemPromptStep):
@@ -64,14 +64,12 @@ def _blocks(step: MemoryStep, recorded: Recorded) -> Iterator[str]:
             yield from (f"### {str(kind).capitalize()} ({role_name(message.role)})", fenced(message.content))
 
 
-def _action(step: ActionStep, recorded: Recorded) -> Iterator[str]:
+def _action(step: ActionStep) -> Iterator[str]:
     yield f"### Step {step.step_number}{_figures(step)}"
     thought = thought_of(step)
     if thought:
         yield from ("**Thought**", fenced(thought))
-    for execution in tool_executions(Recorded([step], tools=recorded.tools)):
-        if execution.source == "code":
-            continue
+    for execution in calls_made(step):
         if isinstance(execution.params, str):
             yield from (f"**{execution.tool_name}**", fenced(execution.params, "python"))
         else:

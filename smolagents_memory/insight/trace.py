@@ -11,9 +11,9 @@ from typing import Literal
 
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 
-from smolagents_memory.insight.executions import ToolExecution, tool_executions
+from smolagents_memory.insight.executions import ToolExecution, calls_made
 from smolagents_memory.insight.messages import text_of, times_of
-from smolagents_memory.insight.sources import Recorded, Source, read_memory
+from smolagents_memory.insight.sources import Source, read_memory
 
 
 StepType = Literal["PLAN", "THINK", "ACT", "OBSERVE"]
@@ -69,13 +69,13 @@ def reasoning(memory: Source, step_type: StepType | None = None) -> list[Reasoni
     recorded = read_memory(memory)
     trace: list[ReasoningStep] = []
     for (index, step), timestamp in zip(enumerate(recorded.steps), times_of(recorded.steps), strict=True):
-        for move in _moves(step, recorded):
+        for move in _moves(step):
             move.timestamp, move.step = timestamp, index
             trace.append(move)
     return [move for move in trace if step_type in (None, move.step_type)]
 
 
-def _moves(step: MemoryStep, recorded: Recorded) -> Iterator[ReasoningStep]:
+def _moves(step: MemoryStep) -> Iterator[ReasoningStep]:
     if isinstance(step, PlanningStep):
         yield ReasoningStep("PLAN", text_of(step.plan))
     if not isinstance(step, ActionStep):
@@ -83,9 +83,8 @@ def _moves(step: MemoryStep, recorded: Recorded) -> Iterator[ReasoningStep]:
     thought = thought_of(step)
     if thought:
         yield ReasoningStep("THINK", thought)
-    for execution in tool_executions(Recorded([step], tools=recorded.tools)):
-        if execution.source == "call":
-            yield ReasoningStep("ACT", _call(execution), tool_name=execution.tool_name)
+    for execution in calls_made(step):
+        yield ReasoningStep("ACT", _call(execution), tool_name=execution.tool_name)
     if step.observations is not None:
         yield ReasoningStep("OBSERVE", text_of(step.observations))
     if step.error is not None:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from histories import RUNS, Run
 from smolagents import AgentError, AgentGenerationError, CodeAgent, ToolCallingAgent
 from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, TaskStep
 
 from smolagents_memory import ObservedMemory, iter_steps
 from smolagents_memory.testing import ScriptedModel, call, code
-
-
-sys.path.append(str(Path(__file__).parent.parent / "insight"))
-from insight_histories import RUNS, Run
 
 
 class Heard:
