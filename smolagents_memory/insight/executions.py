@@ -91,7 +91,7 @@ def calls_made(step: ActionStep) -> Iterator[ToolExecution]:
     blamed = {name for name, _, _ in parts if error is not None and _names(error, name)}
     for (name, arguments, identity), (result, joint) in zip(parts, _results(step, len(parts)), strict=True):
         outcome = ToolResult(True, result, None, duration(step), name)
-        if error is not None and (not _answer_was_refused(step) or name == "final_answer"):
+        if error is not None and (not answer_was_refused(step) or name == "final_answer"):
             lost = blamed and name not in blamed
             outcome.success, outcome.error = False, f"no result was kept: {error}" if lost else error
         yield ToolExecution(name, _as_mapping(arguments), outcome, joint=joint, call_id=identity)
@@ -101,7 +101,7 @@ def _names(error: str, tool: str) -> bool:
     return f"'{tool}'" in error or f"tool {tool}" in error
 
 
-def _answer_was_refused(step: ActionStep) -> bool:
+def answer_was_refused(step: ActionStep) -> bool:
     """A final_answer_check failed: the calls ran, their results are there, and only the answer was not accepted."""
     return type(step.error) is AgentError and bool(step.tool_calls)
 
@@ -131,7 +131,7 @@ def _written(step: ActionStep, recorded: Recorded) -> Iterator[ToolExecution]:
     if not isinstance(step.code_action, str):
         return
     error = None if step.error is None else str(step.error)
-    ran = error is None or _answer_was_refused(step)
+    ran = error is None or answer_was_refused(step)
     failed_at = None if ran else failing_statement(step.code_action, error)
     for call in calls_in(step.code_action, recorded.tools):
         outcome = ToolResult(ran, tool_name=call.name)

@@ -13,7 +13,7 @@ from smolagents import AgentLogger, LogLevel
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.monitoring import YELLOW_HEX
 
-from smolagents_memory.insight.executions import calls_made
+from smolagents_memory.insight.executions import answer_was_refused, calls_made
 from smolagents_memory.insight.messages import duration, messages_of, role_name, started, text_of
 from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.sessions.stepping import answer_of
@@ -71,7 +71,9 @@ class _Screen:
 
     def show(self, step: MemoryStep) -> None:
         if isinstance(step, TaskStep):
-            self.logger.log_task(content=text_of(step.task).strip(), subtitle="")
+            task = Text("\n").append(text_of(step.task).strip(), style="bold").append("\n")
+            # not by log_task, which takes the task for markup in older versions of smolagents
+            self.logger.log(Panel(task, title="[bold]New run", border_style=YELLOW_HEX))
         elif isinstance(step, PlanningStep):
             plan = text_of(step.plan)
             first = plan.startswith("Here are the facts I know and the plan of action")
@@ -89,9 +91,10 @@ class _Screen:
 
     def _action(self, step: ActionStep) -> None:
         answer = answer_of([step])
+        refused = answer_was_refused(step)
         if isinstance(step.code_action, str):
             self.logger.log_code(title="Executing parsed code:", content=step.code_action)
-            self._code_output(text_of(step.observations), final=step.is_final_answer)
+            self._code_output(text_of(step.observations), final=step.is_final_answer or refused)
         else:
             for execution in calls_made(step):
                 call = f"Calling tool: '{execution.tool_name}' with arguments: {execution.params}"
@@ -100,10 +103,15 @@ class _Screen:
                 self.logger.log(Text(f"Observations: {text_of(step.observations)}"))
         for image in step.observations_images or ():
             self.logger.log(Text(f"Image, {getattr(image, 'size', 'of unknown size')}", "dim"))
+        if refused and step.action_output is not None:
+            self._answer(step.action_output)
         if step.error is not None:
-            self.logger.log_error(str(step.error))
+            self.logger.log(Text(str(step.error), style="bold red"), level=LogLevel.ERROR)  # log_error: likewise
         if answer is not None:
-            self.logger.log(Text(f"Final answer: {answer.value}", style=f"bold {YELLOW_HEX}"))
+            self._answer(answer.value)
+
+    def _answer(self, answer: object) -> None:
+        self.logger.log(Text(f"Final answer: {answer}", style=f"bold {YELLOW_HEX}"))
 
     def _code_output(self, observations: str, *, final: bool) -> None:
         logs, marker, output = observations.rpartition(_OUTPUT)
