@@ -35,6 +35,7 @@ def ran(name: str) -> tuple[Any, str]:
 def _words(shown: str) -> list[str]:
     """Without the model's name under the task, and without borders."""
     shown = re.sub(r"ScriptedModel - scripted", "", shown)
+    shown = shown.replace("\\", "")  # smolagents 1.20 escapes brackets, and shows it
     return re.findall(r"[^\s─━╭╮╰╯│]+", shown)
 
 

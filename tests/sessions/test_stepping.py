@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +14,7 @@ from histories import RUNS, Run
 from smolagents import AgentError, AgentGenerationError, CodeAgent, ToolCallingAgent
 from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, TaskStep
 
-from smolagents_memory import ObservedMemory, iter_steps
+from smolagents_memory import ObservedMemory, iter_steps, load_memory, save_memory
 from smolagents_memory.testing import ScriptedModel, call, code
 
 
@@ -87,6 +91,75 @@ def test_it_may_be_left_after_any_step_and_goes_on_from_the_memory_alone(name: s
     if "images" not in run.options:
         assert messages(broken) == messages(run)
         assert sent(broken) == sent(run)
+
+
+# a CodeAgent's variables come back with a session; here there is only a file
+_NEEDS_VARIABLES = ("code_with_plans_and_errors", "streamed", "with_a_managed_agent", "out_of_steps_code")
+NEEDS_NO_VARIABLES = [name for name in RUNS if name not in _NEEDS_VARIABLES]
+
+
+@pytest.mark.parametrize("name", NEEDS_NO_VARIABLES)
+def test_a_new_agent_with_the_saved_memory_reaches_the_same_answer_from_any_step(name: str, tmp_path: Path) -> None:
+    """At every cut point: save, forget the agent, load into a new one with the rest of the script."""
+    whole = RUNS[name]()
+    answer = whole.agent.run(whole.task, **whole.options)
+    for cut in range(len(whole.agent.memory.steps)):
+        first, second = RUNS[name](), RUNS[name]()
+        steps = iter_steps(first.agent, first.task, **first.options)
+        for _ in range(cut):
+            next(steps, None)
+        path = save_memory(first.agent, tmp_path / "run.jsonl")
+        load_memory(path, second.agent)
+        for _ in first.agent.model.calls:  # what the first agent's model has already said
+            second.agent.model.generate([])
+        resumed = iter_steps(second.agent, max_steps=second.options.get("max_steps"))
+        list(resumed)
+        assert resumed.answer == answer, f"cut after {cut} steps"
+        assert messages(second) == messages(whole), f"cut after {cut} steps"
+
+
+def test_killed_between_two_steps_and_taken_up_by_another_process(tmp_path: Path) -> None:
+    """A real process that dies by SIGKILL after its first action."""
+    common = """
+import os, signal, sys
+from smolagents import ToolCallingAgent, tool
+from smolagents_memory import iter_steps, load_memory, save_memory
+from smolagents_memory.testing import ScriptedModel, call
+
+@tool
+def weather(city: str) -> str:
+    '''The weather.
+
+    Args:
+        city: The city.
+    '''
+    return f"Rain in {city}"
+
+path = sys.argv[1]
+script = ["1. Look", call("weather", city="Paris"), call("weather", city="Oslo"), call("final_answer", answer="Rain")]
+def agent(script):
+    return ToolCallingAgent([weather], ScriptedModel(script), planning_interval=3, verbosity_level=-1)
+"""
+    first = """
+mine = agent(script)
+for step in iter_steps(mine, "The weather?"):
+    save_memory(mine, path)
+    if getattr(step, "step_number", None) == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    second = """
+mine = agent(script[2:])
+load_memory(path, mine)
+steps = iter_steps(mine)
+print([step.step_number for step in steps], steps.answer)
+"""
+    path, source = str(tmp_path / "run.jsonl"), tmp_path / "script.py"  # @tool reads its function's source
+    source.write_text(common + first, encoding="utf-8")
+    killed = subprocess.run([sys.executable, source, path], capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    source.write_text(common + second, encoding="utf-8")
+    done = subprocess.run([sys.executable, source, path], capture_output=True, text=True, check=False)
+    assert done.stdout == "[2, 3] Rain\n", done.stderr
 
 
 def test_every_step_is_in_memory_with_its_time_when_it_is_given() -> None:

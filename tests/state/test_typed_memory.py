@@ -328,9 +328,7 @@ def test_a_code_agent_reads_and_writes_the_state() -> None:
     case = CustomerSupportMemory()
     case.start_support_session("ada", "billing")
     script = [
-        code(
-            "category = support_case()['issue_category'] + '/refund'\nsupport_case(changes={'issue_category': category})"
-        ),
+        code("was = support_case()['issue_category']\nsupport_case(changes={'issue_category': was + '/refund'})"),
         code("final_answer(support_case()['issue_category'])"),
     ]
     agent = CodeAgent([StateTool(case, writable=True)], ScriptedModel(script), verbosity_level=-1)
