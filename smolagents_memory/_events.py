@@ -19,6 +19,9 @@ Listener = Callable[["Event"], object]
 Reference = Callable[[], Listener | None]
 ANY = "*"
 
+# the listeners of `echo=False` that are at work here: what happens meanwhile is their doing
+_causes: ContextVar[tuple[Reference, ...]] = ContextVar("causes", default=())
+
 
 @dataclass(frozen=True)
 class Event:
@@ -68,7 +71,6 @@ class Events:
         self._posted: deque[_Posted] = deque()
         self._delivering = False
         self._echo = echo
-        self._causes: ContextVar[tuple[Reference, ...]] = ContextVar("causes", default=())
 
     def on(self, event: str, fn: Listener, *, weak: bool = False) -> Callable[[], None]:
         """Call `fn(event)` whenever `event` is told ("*" for every event); returns a function that ends it.
@@ -99,11 +101,11 @@ class Events:
 
     def emit(self, event: str, /, source: Any, **data: Any) -> None:
         """Tell `event` to its listeners now, in the order they subscribed. Never raises."""
-        self._tell(_Posted(Event(event, source, data), self._causes.get()))
+        self._tell(_Posted(Event(event, source, data), _causes.get()))
 
     def post(self, event: str, /, source: Any, **data: Any) -> None:
         """Put `event` in line to be told by `deliver`: for who holds a lock now and must not tell under it."""
-        self._posted.append(_Posted(Event(event, source, data), self._causes.get()))
+        self._posted.append(_Posted(Event(event, source, data), _causes.get()))
 
     def deliver(self) -> None:
         """Tell what was posted, in that order, also when listeners post more. One thread tells at a time.
@@ -128,15 +130,15 @@ class Events:
             if listener is None:
                 self._drop(event.name, reference)
                 continue
-            if reference in posted.causes:
+            if not self._echo and reference in posted.causes:
                 continue
-            token = self._causes.set(() if self._echo else (*posted.causes, reference))
+            token = _causes.set(posted.causes if self._echo else (*posted.causes, reference))
             try:
                 listener(event)
             except Exception:
                 logger.exception("a listener to %r failed: %r; everything else goes on", event.name, listener)
             finally:
-                self._causes.reset(token)
+                _causes.reset(token)
 
     def _drop(self, event: str, dead: Reference) -> None:
         with self._lock:

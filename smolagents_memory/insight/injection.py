@@ -52,7 +52,7 @@ def inject_observation(target: Target, observation: str, images: list[Any] | Non
     steps, now = steps_of(target), time.time()
     begun = current_task(steps)
     step = ActionStep(
-        step_number=last_number(steps[begun:]) if begun is not None else 0,
+        step_number=last_number(steps[begun or 0 :]),
         timing=Timing(start_time=now, end_time=now),
         observations=observation,
         observations_images=images,

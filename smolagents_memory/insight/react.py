@@ -89,7 +89,7 @@ class ReactMemory:
             failure = AgentToolExecutionError(message, AgentLogger(level=LogLevel.OFF))
         steps.append(
             ActionStep(
-                step_number=last_number(steps[begun:]) if begun is not None else 0,
+                step_number=last_number(steps[begun or 0 :]),
                 timing=Timing(start_time=started, end_time=started + (result.execution_time or 0.0)),
                 tool_calls=[
                     ToolCall(execution.tool_name, execution.params, execution.call_id or f"added_{len(steps)}")
