@@ -44,24 +44,30 @@ if TYPE_CHECKING:
     from smolagents_memory.sessions.stepping import RunSteps, iter_steps
     from smolagents_memory.state import TypedMemory
     from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
-    from smolagents_memory.steps.files import Origin, export_memory, import_memory, load_memory, save_memory
+    from smolagents_memory.steps.files import export_memory, import_memory, load_memory, save_memory
     from smolagents_memory.steps.notes import NoteStep
-    from smolagents_memory.steps.observed import ObservedMemory
+    from smolagents_memory.steps.observed import ObservedMemory, Origin
     from smolagents_memory.steps.registry import register_step, register_value
     from smolagents_memory.steps.values import NotKept, Unknown, decode_value, encode_value
     from smolagents_memory.tools.state import StateTool
 
 
-_ERRORS = (
+__all__ = [
     "CallbackSignatureError",
     "DamagedFileError",
     "DecodeError",
+    "Event",
+    "Events",
     "ForeignFileError",
     "MemoryFileError",
     "MemoryLossWarning",
     "MissingExtraError",
     "NewerFormatError",
     "NewerSchemaError",
+    "NotKept",
+    "NoteStep",
+    "ObservedMemory",
+    "Origin",
     "ScriptError",
     "SessionConflictError",
     "SessionDamagedError",
@@ -69,9 +75,41 @@ _ERRORS = (
     "SessionNotFoundError",
     "SessionStorageError",
     "SmolagentsMemoryError",
-)
+    "Unknown",
+    "UnknownStep",
+    "__version__",
+    "decode_step",
+    "decode_value",
+    "encode_step",
+    "encode_value",
+    "export_memory",
+    "import_memory",
+    "load_memory",
+    "register_step",
+    "register_value",
+    "save_memory",
+]
+
+# where each public name lives, so that importing the package imports none of it
 _HOMES = {
-    "_errors": _ERRORS,
+    "_errors": (
+        "CallbackSignatureError",
+        "DamagedFileError",
+        "DecodeError",
+        "ForeignFileError",
+        "MemoryFileError",
+        "MemoryLossWarning",
+        "MissingExtraError",
+        "NewerFormatError",
+        "NewerSchemaError",
+        "ScriptError",
+        "SessionConflictError",
+        "SessionDamagedError",
+        "SessionError",
+        "SessionNotFoundError",
+        "SessionStorageError",
+        "SmolagentsMemoryError",
+    ),
     "_events": ("Event", "Events"),
     "insight.executions": ("ToolExecution", "ToolResult", "tool_executions"),
     "insight.finding": ("find_steps",),
@@ -86,19 +124,14 @@ _HOMES = {
     "sessions.stepping": ("RunSteps", "iter_steps"),
     "state": ("TypedMemory",),
     "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
-    "steps.files": ("Origin", "export_memory", "import_memory", "load_memory", "save_memory"),
+    "steps.files": ("export_memory", "import_memory", "load_memory", "save_memory"),
     "steps.notes": ("NoteStep",),
-    "steps.observed": ("ObservedMemory",),
+    "steps.observed": ("ObservedMemory", "Origin"),
     "steps.registry": ("register_step", "register_value"),
     "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value"),
     "tools.state": ("StateTool",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [  # noqa: PLE0604
-    "__version__",
-    *sorted(_HOME_OF),
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -44,7 +44,7 @@ class Snapshot:
         self._values = tuple(chain.from_iterable(self._views))
         inputs = getattr(self.step, "model_input_messages", None)
         self._inputs = inputs if isinstance(inputs, list) else None
-        self._inputs_length = len(inputs) if self._inputs is not None else 0
+        self._inputs_length = len(self._inputs or ())
         # a list that was never looked into since loading has no objects yet that anyone could have edited
         idle = getattr(inputs, "untouched", False)
         self._inputs_held = None if self._inputs is None or idle else tuple(self._inputs)

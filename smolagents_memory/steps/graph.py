@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MemberDescriptorType
 from typing import Any
 
@@ -182,7 +183,7 @@ class Decoder:
         self.unknown: list[str] = []
         self._readers = readers
         self._known: dict[int, Any] = {}
-        self._fixes: list[Callable[[], None]] = []
+        self._fixes: list[Callable[[], object]] = []
 
     def decode(self, node: Node) -> Any:
         """The value of a node; a malformed one raises DecodeError."""
@@ -234,7 +235,7 @@ class Decoder:
             value = self.value(node)
             target.append(value)
             if isinstance(value, Later):
-                self.when_built(value, lambda built, index=index: target.__setitem__(index, built))
+                self.when_built(value, partial(target.__setitem__, index))
         return target
 
     def fill_dict(self, target: dict[Any, Any], entries: Any) -> dict[Any, Any]:
@@ -245,7 +246,7 @@ class Decoder:
                 key.get()
             target[key] = value
             if isinstance(value, Later):
-                self.when_built(value, lambda built, key=key: target.__setitem__(key, built))
+                self.when_built(value, partial(target.__setitem__, key))
         return target
 
     def fill_attributes(self, target: Any, entries: Iterator[tuple[str, Any]]) -> Any:
@@ -253,12 +254,12 @@ class Decoder:
         for name, value in entries:
             _set(target, name, value)
             if isinstance(value, Later):
-                self.when_built(value, lambda built, name=name: _set(target, name, built))
+                self.when_built(value, partial(_set, target, name))
         return target
 
     def when_built(self, value: Later, use: Callable[[Any], object]) -> None:
         """Call `use` with the real thing as soon as everything is there."""
-        self._fixes.append(lambda: use(value.get()) and None)
+        self._fixes.append(lambda: use(value.get()))
 
     def frozen(self, nodes: list[Node], build: Callable[[list[Any]], Any]) -> Any:
         """Something that must have all its parts when it is built; it comes later if one of them does."""

@@ -154,7 +154,7 @@ for _name in (
     *("append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "sort"),
 ):
     setattr(InputMessages, _name, _making(getattr(list, _name)))
-InputMessages.__hash__ = None  # type: ignore[assignment]
+InputMessages.__hash__ = None
 WRITERS[InputMessages] = ("list", write_items)
 
 
@@ -175,14 +175,21 @@ def _fresh_call(call: ChatMessageToolCall) -> ChatMessageToolCall:
     made = copy.copy(call)
     if isinstance(call.function, ChatMessageToolCallFunction):
         made.function = copy.copy(call.function)
-        made.function.arguments = _fresh_value(call.function.arguments)
+        made.function.arguments = _fresh_value(call.function.arguments, {})
     return made
 
 
-def _fresh_value(value: Any) -> Any:
+def _fresh_value(value: Any, made: dict[int, Any]) -> Any:
+    """A copy of lists and dicts, which may hold themselves."""
+    if type(value) not in (list, dict) or id(value) in made:
+        return made.get(id(value), value)
     if type(value) is dict:
-        return {key: _fresh_value(item) for key, item in value.items()}
-    return [_fresh_value(item) for item in value] if type(value) is list else value
+        fields = made[id(value)] = {}
+        fields.update((key, _fresh_value(item, made)) for key, item in value.items())
+        return fields
+    items = made[id(value)] = []
+    items.extend(_fresh_value(item, made) for item in value)
+    return items
 
 
 class MessageWriter:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, TypeVar, cast
 
 from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
+from smolagents.models import ChatMessage
 
 from smolagents_memory._events import Events, Listener
 from smolagents_memory.steps.edits import Snapshot
@@ -122,10 +125,20 @@ class ObservedSteps(list[MemoryStep]):
         return (list, (list(self),))
 
 
+@dataclass
+class Origin:
+    """Where a loaded memory comes from."""
+
+    agent: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+    created: str = ""
+    smolagents: str = ""
+
+
 WRITERS[ObservedSteps] = ("list", write_items)
 
 
-class ObservedMemory(AgentMemory):  # type: ignore[misc]
+class ObservedMemory(AgentMemory):
     """An AgentMemory that can be listened to. Put it in the place of `agent.memory`; everything else stays.
 
     Events (see `on`):
@@ -143,6 +156,9 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
     >>> memory.steps.append(TaskStep(task="Count to three."))
     added (TaskStep(task='Count to three.', task_images=None),)
     """
+
+    origin: Origin | None = None
+    """Where the memory comes from, if it was loaded."""
 
     def __init__(self, system_prompt: str) -> None:
         self._prepare()
@@ -220,6 +236,12 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
         owned._memory, owned._guard = self, self._lock
         return owned
 
+    def replay(self, logger: Any, detailed: bool = False) -> None:
+        """Print the steps. smolagents' own detailed replay stops at the first image; here its size is printed."""
+        shown = AgentMemory("")
+        shown.system_prompt, shown.steps = self.system_prompt, [_printable(step) for step in self._steps]
+        shown.replay(logger, detailed=detailed)
+
     # -- noticing ----------------------------------------------------------------------------------------------
 
     def _rebind(self, steps: list[MemoryStep], *, reset: bool) -> None:
@@ -265,3 +287,24 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
         steps = state.pop("steps")
         self.__dict__.update(state)
         self.steps = steps
+
+
+def _printable(step: MemoryStep) -> MemoryStep:
+    """The step itself, or a copy whose input messages name their images instead of holding them."""
+    messages = getattr(step, "model_input_messages", None) or ()
+    if not any(isinstance(message.content, list) for message in messages):
+        return step
+    printable = copy.copy(step)
+    printable.model_input_messages = [_without_images(message) for message in messages]
+    return printable
+
+
+def _without_images(message: ChatMessage) -> ChatMessage:
+    plain = copy.copy(message)
+    plain.raw = None
+    if isinstance(message.content, list):
+        plain.content = [
+            part if part.get("type") != "image" else {"type": "text", "text": f"[{part.get('image')!r:.120}]"}
+            for part in message.content
+        ]
+    return plain

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -168,3 +170,24 @@ def test_an_exported_list_of_subclassed_or_foreign_messages_is_kept_whole() -> N
     step.model_input_messages = [Mine(role=MessageRole.USER, content="x"), {"role": "user"}]  # type: ignore[list-item]
     memory.steps.append(step)
     assert explain_difference(list(import_memory(None, export_memory(memory)).steps), [step]) is None
+
+
+def held_by_loading(count: int) -> int:
+    """The bytes that a loaded history of so many steps holds."""
+    prompt, steps = history([("none", 0)] * count)
+    writer = StepWriter(prompt)
+    records = [writer.write(index, step) for index, step in enumerate(steps)]
+    gc.collect()
+    tracemalloc.start()
+    reader = StepReader()
+    reader.blobs.update(writer.blobs.data)
+    reader.read_prompt(StepWriter(None).write(0, prompt))
+    read = [reader.read(index, record) for index, record in enumerate(records)]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(read) == count + 1
+    return held
+
+
+def test_what_a_loaded_history_holds_grows_with_its_steps_not_with_their_square() -> None:
+    assert held_by_loading(400) < 2.6 * held_by_loading(200)
