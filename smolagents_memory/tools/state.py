@@ -9,7 +9,7 @@ from smolagents import Tool
 from smolagents_memory.state import TypedMemory
 
 
-class StateTool(Tool):  # type: ignore[misc]
+class StateTool(Tool):
     """Reads the shared state; with `writable=True` the agent may also set fields of it, checked against their types.
 
     Changes are atomic. One that does not fit the type is refused with a message that the agent reads, and changes

@@ -105,7 +105,7 @@ def test_spans_are_nested_under_the_agents_run_when_openinference_is_active(
     class Note(Tool):
         name = "note"
         description = "Counts."
-        inputs = {}  # noqa: RUF012
+        inputs = {}
         output_type = "string"
 
         def forward(self) -> str:
