@@ -39,6 +39,8 @@ def read_memory(source: Source) -> Recorded:
         from smolagents_memory.steps.files import load_memory
 
         return read_memory(load_memory(os.fspath(source)))
+    if callable(getattr(source, "steps", None)):  # a session: its journal, also when it is attached to an agent
+        return _recorded(source, {})
     memory = getattr(source, "memory", None)
     if hasattr(memory, "steps"):
         callables = {**getattr(source, "tools", {}), **getattr(source, "managed_agents", {})}

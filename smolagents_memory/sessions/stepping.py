@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,10 +59,10 @@ def iter_steps(
     42
     """
     if task is not None:
-        # upstream's own beginning of a run: prompt, reset, TaskStep, variables and tools; its loop is left unstarted
-        agent.run(
-            task, stream=True, reset=reset, images=images, additional_args=additional_args, max_steps=max_steps
-        ).close()
+        # Upstream's own beginning of a run: prompt, reset, TaskStep, variables and tools; its loop is left unstarted.
+        # In a context of its own, for tracers make their span current at the call and end it in the loop.
+        given = {"reset": reset, "images": images, "additional_args": additional_args, "max_steps": max_steps}
+        copy_context().run(agent.run, task, stream=True, **given).close()
         steps = RunSteps(agent, agent.task, max_steps or agent.max_steps, images, number=1)
     else:
         if images is not None or additional_args is not None:

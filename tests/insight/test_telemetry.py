@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from histories import RUNS
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -16,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from smolagents import CodeAgent, Tool
 from smolagents.memory import AgentMemory, TaskStep
 
-from smolagents_memory import Event, Events, ObservedMemory, TypedMemory, trace_events
+from smolagents_memory import Event, Events, ObservedMemory, TypedMemory, iter_steps, trace_events
 from smolagents_memory.testing import ScriptedModel, code
 
 
@@ -134,6 +135,30 @@ def test_spans_are_nested_under_the_agents_run_when_openinference_is_active(
         lineage.append(spans[parent.span_id].name)
         parent = spans[parent.span_id].parent
     assert lineage[-2:] == ["Step 1", "CodeAgent.run"]
+
+
+def test_a_run_step_by_step_leaves_no_span_of_openinference_open(
+    exporter: InMemorySpanExporter, tracers: TracerProvider
+) -> None:
+    """Its tracer makes a run's span current when `run` is called; stopping between steps must not leave it there."""
+    pytest.importorskip("openinference.instrumentation.smolagents", reason="needs openinference")
+    from openinference.instrumentation.smolagents import SmolagentsInstrumentor
+
+    instrumentor = SmolagentsInstrumentor()
+    instrumentor.instrument(tracer_provider=tracers)
+    try:
+        agent = CodeAgent([], ScriptedModel([code("x = 1"), code("final_answer(x)")]), verbosity_level=-1)
+        steps = iter_steps(agent, "Go")
+        next(steps)
+        assert not trace.get_current_span().get_span_context().is_valid
+        list(steps)
+    finally:
+        instrumentor.uninstrument()
+    assert [span.name for span in exporter.get_finished_spans() if span.name.startswith("Step")] == [
+        "Step 1",
+        "Step 2",
+    ]
+    assert steps.answer == 1
 
 
 def test_without_an_sdk_nothing_is_listened_to_and_nothing_imported() -> None:
