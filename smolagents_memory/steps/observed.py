@@ -289,22 +289,31 @@ class ObservedMemory(AgentMemory):
         self.steps = steps
 
 
+class _Printed(ChatMessage):
+    """A message as smolagents prints it: `message.dict()` today, `dict(message)` up to 1.20, where that fails."""
+
+    def keys(self) -> list[str]:
+        return list(self.dict())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.dict()[name]
+
+
 def _printable(step: MemoryStep) -> MemoryStep:
     """The step itself, or a copy whose input messages name their images instead of holding them."""
-    messages = getattr(step, "model_input_messages", None) or ()
-    if not any(isinstance(message.content, list) for message in messages):
+    messages = getattr(step, "model_input_messages", None)
+    if not messages:
         return step
     printable = copy.copy(step)
-    printable.model_input_messages = [_without_images(message) for message in messages]
+    printable.model_input_messages = [_printed(message) for message in messages]
     return printable
 
 
-def _without_images(message: ChatMessage) -> ChatMessage:
-    plain = copy.copy(message)
-    plain.raw = None
-    if isinstance(message.content, list):
-        plain.content = [
+def _printed(message: ChatMessage) -> ChatMessage:
+    content = message.content
+    if isinstance(content, list):
+        content = [
             part if part.get("type") != "image" else {"type": "text", "text": f"[{part.get('image')!r:.120}]"}
-            for part in message.content
+            for part in content
         ]
-    return plain
+    return _Printed(role=message.role, content=content, tool_calls=message.tool_calls)

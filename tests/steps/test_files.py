@@ -83,7 +83,8 @@ def test_an_agent_goes_on_from_a_loaded_memory_in_every_way(ran: Any, tmp_path: 
     agent.replay(detailed=True)
     assert len(agent.memory.get_full_steps()) == len(agent.memory.get_succinct_steps()) == len(ran.memory.steps)
     count = len(agent.memory.steps)
-    result = agent.run("And now?", reset=False, return_full_result=True)
+    agent.return_full_result = True
+    result = agent.run("And now?", reset=False)
     assert result.output == 1
     assert result.state == "success"
     assert len(agent.memory.steps) == count + 3

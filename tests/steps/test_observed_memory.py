@@ -307,8 +307,9 @@ def run_interrupted(agent: Any) -> Any:
 
 
 def run_whole(agent: Any) -> Any:
-    result = agent.run("go", images=[photo()], return_full_result=True)
-    return result.output, result.state, len(result.steps), agent.memory.return_full_code()
+    agent.return_full_result = True
+    result = agent.run("go", images=[photo()])
+    return result.output, result.state, agent.memory.return_full_code()
 
 
 def managed() -> Any:

@@ -29,7 +29,8 @@ def test_an_old_dump_without_images_loses_nothing_that_the_model_sees(
 ) -> None:
     agent, path = dumped
     memory = load_memory(path)
-    assert not recwarn.list
+    # up to smolagents 1.21 input messages are dumped as text; nothing else is lost
+    assert all("only as text" in str(warning.message) for warning in recwarn.list)
     assert [type(step) for step in memory.steps] == [TaskStep, PlanningStep, *[ActionStep] * 4]
     ours = [message for step in memory.steps for message in step.to_messages()]
     theirs = [message for step in agent.memory.steps for message in step.to_messages()]
