@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,9 @@ def failing_statement(code: str, error: object) -> int | None:
 
 def _parsed(code: str) -> ast.Module | None:
     try:
-        return ast.parse(code)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a model's "\d" is not the reader's business
+            return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # whatever a model may write
         return None
 

@@ -75,6 +75,14 @@ def messages_of(step: MemoryStep) -> list[ChatMessage]:
         rendered: list[ChatMessage] = step.to_messages()
     except NotImplementedError:  # a step class that shows nothing to the model
         return []
+    except (RecursionError, TypeError, ValueError, AttributeError):
+        # arguments that upstream cannot turn into JSON, such as a list that holds itself: as Python shows them
+        if not isinstance(step, ActionStep) or not step.tool_calls:
+            raise
+        step = copy.copy(step)
+        parts = [call_parts(call) for call in step.tool_calls or ()]
+        step.tool_calls = [ToolCall(name, repr(arguments), identity) for name, arguments, identity in parts]
+        rendered = step.to_messages()
     return rendered
 
 

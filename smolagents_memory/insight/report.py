@@ -73,8 +73,7 @@ def _action(step: ActionStep) -> Iterator[str]:
         if isinstance(execution.params, str):
             yield from (f"**{execution.tool_name}**", fenced(execution.params, "python"))
         else:
-            arguments = json.dumps(execution.params, indent=2, ensure_ascii=False, default=repr)
-            yield from (f"**{execution.tool_name}**", fenced(arguments, "json"))
+            yield from (f"**{execution.tool_name}**", _arguments(execution.params))
     if step.observations is not None:
         yield from ("**Observation**", fenced(step.observations))
     yield from _images(step.observations_images)
@@ -83,6 +82,13 @@ def _action(step: ActionStep) -> Iterator[str]:
     answer = answer_of([step])
     if answer is not None:
         yield from ("**Final answer**", fenced(answer.value))
+
+
+def _arguments(params: Any) -> str:
+    try:
+        return fenced(json.dumps(params, indent=2, ensure_ascii=False, default=repr), "json")
+    except (TypeError, ValueError, RecursionError):  # keys that are no texts, a list that holds itself
+        return fenced(repr(params))
 
 
 def _images(images: list[Any] | None) -> Iterator[str]:

@@ -177,6 +177,11 @@ def test_calls_are_found_in_any_code(code: str, expected: list[str]) -> None:
     assert [each.name for each in calls_in(code)] == expected
 
 
+def test_reading_a_models_code_warns_nobody(recwarn: pytest.WarningsRecorder) -> None:
+    assert calls_in(r"find('\d')")[0].arguments == {"0": r"\d"}
+    assert list(recwarn) == []
+
+
 def test_arguments_are_values_where_they_are_literal() -> None:
     [found] = calls_in("t(1, [2, {'a': None}], x, -3, key=f(y), **more)", {"t": ("first",)})
     assert found.arguments == {"first": 1, "1": [2, {"a": None}], "2": "x", "3": -3, "key": "f(y)", "**": "more"}
