@@ -31,16 +31,30 @@ if TYPE_CHECKING:
         SmolagentsMemoryError,
     )
     from smolagents_memory._events import Event, Events
+    from smolagents_memory.insight.executions import ToolExecution, ToolResult, tool_executions
+    from smolagents_memory.insight.finding import find_steps
+    from smolagents_memory.insight.injection import briefing, inject_history, inject_observation, inject_task
+    from smolagents_memory.insight.messages import Message, conversation
+    from smolagents_memory.insight.playback import replay
+    from smolagents_memory.insight.react import ReactMemory
+    from smolagents_memory.insight.report import to_markdown
+    from smolagents_memory.insight.statistics import Comparison, MemoryStats, analyze, compare
+    from smolagents_memory.insight.telemetry import trace_events
+    from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
+    from smolagents_memory.sessions.stepping import RunSteps, iter_steps
+    from smolagents_memory.state import TypedMemory
     from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
     from smolagents_memory.steps.files import export_memory, import_memory, load_memory, save_memory
     from smolagents_memory.steps.notes import NoteStep
     from smolagents_memory.steps.observed import ObservedMemory, Origin
     from smolagents_memory.steps.registry import register_step, register_value
     from smolagents_memory.steps.values import NotKept, Unknown, decode_value, encode_value
+    from smolagents_memory.tools.state import StateTool
 
 
 __all__ = [
     "CallbackSignatureError",
+    "Comparison",
     "DamagedFileError",
     "DecodeError",
     "Event",
@@ -48,6 +62,8 @@ __all__ = [
     "ForeignFileError",
     "MemoryFileError",
     "MemoryLossWarning",
+    "MemoryStats",
+    "Message",
     "MissingExtraError",
     "NewerFormatError",
     "NewerSchemaError",
@@ -55,6 +71,9 @@ __all__ = [
     "NoteStep",
     "ObservedMemory",
     "Origin",
+    "ReactMemory",
+    "ReasoningStep",
+    "RunSteps",
     "ScriptError",
     "SessionConflictError",
     "SessionDamagedError",
@@ -62,19 +81,39 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStorageError",
     "SmolagentsMemoryError",
+    "StateTool",
+    "Todo",
+    "ToolExecution",
+    "ToolResult",
+    "TypedMemory",
     "Unknown",
     "UnknownStep",
     "__version__",
+    "analyze",
+    "briefing",
+    "compare",
+    "conversation",
     "decode_step",
     "decode_value",
     "encode_step",
     "encode_value",
     "export_memory",
+    "find_steps",
     "import_memory",
+    "inject_history",
+    "inject_observation",
+    "inject_task",
+    "iter_steps",
     "load_memory",
+    "reasoning",
     "register_step",
     "register_value",
+    "replay",
     "save_memory",
+    "to_markdown",
+    "todos",
+    "tool_executions",
+    "trace_events",
 ]
 
 # where each public name lives, so that importing the package imports none of it
@@ -98,12 +137,25 @@ _HOMES = {
         "SmolagentsMemoryError",
     ),
     "_events": ("Event", "Events"),
+    "insight.executions": ("ToolExecution", "ToolResult", "tool_executions"),
+    "insight.finding": ("find_steps",),
+    "insight.injection": ("briefing", "inject_history", "inject_observation", "inject_task"),
+    "insight.messages": ("Message", "conversation"),
+    "insight.playback": ("replay",),
+    "insight.react": ("ReactMemory",),
+    "insight.report": ("to_markdown",),
+    "insight.statistics": ("Comparison", "MemoryStats", "analyze", "compare"),
+    "insight.telemetry": ("trace_events",),
+    "insight.trace": ("ReasoningStep", "Todo", "reasoning", "todos"),
+    "sessions.stepping": ("RunSteps", "iter_steps"),
+    "state": ("TypedMemory",),
     "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
     "steps.files": ("export_memory", "import_memory", "load_memory", "save_memory"),
     "steps.notes": ("NoteStep",),
     "steps.observed": ("ObservedMemory", "Origin"),
     "steps.registry": ("register_step", "register_value"),
     "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value"),
+    "tools.state": ("StateTool",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -19,7 +19,8 @@ def insert_blobs(connection: Connection, session: int, data: Mapping[str, bytes]
         key = bytes.fromhex(name)
         found = connection.execute(select(blobs.c.id).where(blobs.c.name == key)).scalar()
         if found is None:
-            found = connection.execute(insert(blobs).values(name=key, data=pack_bytes(content))).inserted_primary_key[0]
+            kept = insert(blobs).values(name=key, data=pack_bytes(content)).returning(blobs.c.id)
+            found = connection.execute(kept).scalar_one()
         link = {"session": session, "blob": found}
         known = select(session_blobs.c.blob).filter_by(**link)
         if connection.execute(known).scalar() is None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
@@ -28,7 +28,7 @@ _WAIT = 30.0  # seconds to wait for another writer
 class Database:
     """A database that sessions share. Get one with `Database.at(url)`: there is one for each URL in a process."""
 
-    _open: dict[tuple[str, str, int], Database] = {}  # noqa: RUF012 — one registry for the process
+    _open: ClassVar[dict[tuple[str, str, int], Database]] = {}
     _opening = threading.RLock()
 
     def __init__(self, url: URL, durability: Durability) -> None:

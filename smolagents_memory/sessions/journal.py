@@ -248,7 +248,9 @@ class Journal:
         mark = {"checkpoint": revision} if entry.checkpoint else {}
         claimed = connection.execute(
             update(sessions)
-            .where(sessions.c.id == position.id, sessions.c.revision == revision - 1, sessions.c.owner == position.owner)
+            .where(
+                sessions.c.id == position.id, sessions.c.revision == revision - 1, sessions.c.owner == position.owner
+            )
             .values(revision=revision, updated=entry.made, **mark)
         )
         if claimed.rowcount != 1:

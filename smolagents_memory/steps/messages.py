@@ -50,6 +50,24 @@ class Messages:
         self._last = numbers
         return InputMessages._of(self, at, len(numbers))
 
+    def totals(self, measure: Callable[[ChatMessage], int]) -> list[int]:
+        """The sum of a measure over each list, without making any; where a list only adds to the one before, only
+        what it adds is looked at."""
+        measured = [measure(message) for message in self.originals]
+        totals: list[int] = []
+        numbers, total = array("I"), 0
+        for ranges in self._ranges:
+            goes_on = bool(ranges) and ranges[0] == [0, len(numbers)] and all(len(each) == 1 for each in ranges[1:])
+            if goes_on:
+                added = array("I", (each[0] for each in ranges[1:]))
+                numbers.extend(added)
+            else:
+                added = numbers = _resolve(ranges, numbers)
+                total = 0
+            total += sum(measured[number] for number in added)
+            totals.append(total)
+        return totals
+
     def numbers(self, at: int) -> array[int]:
         """The numbers of the messages in a list."""
         start = at - at % _KEYFRAME
@@ -90,6 +108,11 @@ class InputMessages(list[ChatMessage]):
     def untouched(self) -> bool:
         """Whether nobody has looked at the messages yet."""
         return self._source is not None
+
+    @property
+    def place(self) -> tuple[Messages, int] | None:
+        """Which of a history's lists this is, as long as nobody has looked at the messages."""
+        return None if self._source is None else self._source[:2]
 
     def originals(self) -> tuple[Messages, array[int]] | None:
         """Where the messages come from, as long as nobody has looked at them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, TypeVar, cast
@@ -171,8 +170,6 @@ class ObservedMemory(AgentMemory):
         self._steps = self._owned([])
         self._snapshots: list[Snapshot] | None = None
         self._listeners = 0
-        self._untold: deque[tuple[str, dict[str, Any]]] = deque()
-        self._telling = False
 
     # -- listening ---------------------------------------------------------------------------------------------
 
@@ -203,7 +200,7 @@ class ObservedMemory(AgentMemory):
         """Look for edits inside the steps now, thoroughly, and tell them."""
         with self._lock:
             self._find_edits(thorough=True)
-            self._tell()
+            self.events.deliver()
 
     # -- what smolagents uses ----------------------------------------------------------------------------------
 
@@ -227,8 +224,8 @@ class ObservedMemory(AgentMemory):
             before = getattr(self, "_system_prompt", None)
             self._system_prompt = step
             if getattr(before, "system_prompt", None) != getattr(step, "system_prompt", None):
-                self._untold.append((SYSTEM_PROMPT_CHANGED, {"system_prompt": step}))
-                self._tell()
+                self.events.post(SYSTEM_PROMPT_CHANGED, self, system_prompt=step)
+                self.events.deliver()
 
     def reset(self) -> None:
         """Forget all steps; the system prompt stays."""
@@ -257,7 +254,7 @@ class ObservedMemory(AgentMemory):
                 self._snapshots = [Snapshot(step) for step in new]
             if reset or old or new:
                 self._change(0, tuple(old), tuple(new), reset)
-            self._tell()
+            self.events.deliver()
 
     def _splice(self, steps: ObservedSteps, start: int, stop: int, added: list[MemoryStep]) -> None:
         with self._lock:
@@ -268,35 +265,22 @@ class ObservedMemory(AgentMemory):
                 self._snapshots[start:stop] = [Snapshot(step) for step in added]
             if removed or added:
                 self._change(start, removed, tuple(added), False)
-            self._tell()
+            self.events.deliver()
 
     def _change(self, start: int, removed: tuple[Any, ...], added: tuple[Any, ...], reset: bool) -> None:
-        change = {"start": start, "removed": removed, "added": added, "reset": reset}
-        self._untold.append((STEPS_CHANGED, change))
+        self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
 
     def _find_edits(self, *, thorough: bool = False) -> None:
         for index, snapshot in enumerate(self._snapshots or ()):
             if snapshot.differs(thorough=thorough):
                 snapshot.take()
                 edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
-                self._untold.append((STEP_EDITED, edit))
-
-    def _tell(self) -> None:
-        """Tell what is queued, in order, also when a listener itself changes the memory."""
-        if self._telling:
-            return
-        self._telling = True
-        try:
-            while self._untold:
-                name, data = self._untold.popleft()
-                self.events.emit(name, self, **data)
-        finally:
-            self._telling = False
+                self.events.post(STEP_EDITED, self, **edit)
 
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners", "_untold", "_telling"}
+        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
