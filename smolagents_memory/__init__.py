@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from smolagents_memory.insight.statistics import Comparison, MemoryStats, analyze, compare
     from smolagents_memory.insight.telemetry import trace_events
     from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
+    from smolagents_memory.sessions.manager import SessionInfo, SessionManager
+    from smolagents_memory.sessions.running import Run
+    from smolagents_memory.sessions.session import Session
     from smolagents_memory.sessions.stepping import RunSteps, iter_steps
     from smolagents_memory.state import TypedMemory
     from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
@@ -73,11 +76,15 @@ __all__ = [
     "Origin",
     "ReactMemory",
     "ReasoningStep",
+    "Run",
     "RunSteps",
     "ScriptError",
+    "Session",
     "SessionConflictError",
     "SessionDamagedError",
     "SessionError",
+    "SessionInfo",
+    "SessionManager",
     "SessionNotFoundError",
     "SessionStorageError",
     "SmolagentsMemoryError",
@@ -147,6 +154,9 @@ _HOMES = {
     "insight.statistics": ("Comparison", "MemoryStats", "analyze", "compare"),
     "insight.telemetry": ("trace_events",),
     "insight.trace": ("ReasoningStep", "Todo", "reasoning", "todos"),
+    "sessions.manager": ("SessionInfo", "SessionManager"),
+    "sessions.running": ("Run",),
+    "sessions.session": ("Session",),
     "sessions.stepping": ("RunSteps", "iter_steps"),
     "state": ("TypedMemory",),
     "steps.codec": ("UnknownStep", "decode_step", "encode_step"),

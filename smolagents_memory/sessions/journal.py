@@ -1,4 +1,4 @@
-"""The writer of a session: notes what happens, and writes it in transactions, at once or as soon as that is possible."""
+"""The writer of a session: notes what happens and writes it in transactions, at once or as soon as it can."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Entry:
     ops: list[Any] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
-    run: dict[str, Any] | None = None
+    runs: dict[int, dict[str, Any]] = field(default_factory=dict)
     checkpoint: bool = False
     made: float = field(default_factory=time.time)
 
     def __bool__(self) -> bool:
-        return bool(self.ops or self.rows or self.run)
+        return bool(self.ops or self.rows or self.runs)
 
 
 @dataclass
@@ -74,6 +74,33 @@ class Journal:
     def blobs(self) -> Any:
         """Where runtime values put their large bytes."""
         return self._writer.blobs
+
+    @property
+    def next_record(self) -> int:
+        """The number of the record that is written next."""
+        return self._writer.next
+
+    def appended(self, steps: Iterable[MemoryStep]) -> None:
+        """Steps were added at the end."""
+        self.spliced(len(self.live), 0, steps)
+
+    def removed(self, steps: Iterable[MemoryStep]) -> None:
+        """Steps were removed, wherever they stood."""
+        with self.lock:
+            for step in steps:
+                place = self._place(step)
+                if place is not None:
+                    self.spliced(place, 1, ())
+
+    def edited_step(self, step: MemoryStep, *, inputs_edited: bool) -> None:
+        """A step was edited in place, wherever it stands."""
+        with self.lock:
+            place = self._place(step)
+            if place is not None:
+                self.edited(place, inputs_edited=inputs_edited)
+
+    def _place(self, step: MemoryStep) -> int | None:
+        return next((place for place, kept in enumerate(self.live) if kept.step is step), None)
 
     def adopt(self, live: list[Kept], prompt: Kept | None) -> None:
         """Go on from what was restored."""
@@ -133,6 +160,14 @@ class Journal:
         self._entry.rows.append(row)
         return kept
 
+    def find_painted_images(self) -> None:
+        """Note the steps whose images were painted on since they were kept."""
+        with self.lock:
+            for index, kept in enumerate(self.live):
+                held = [n for n in ("observations_images", "task_images") if getattr(kept.step, n, None)]
+                if held and self._writer.differs(kept, held):
+                    self.edited(index, inputs_edited=False)
+
     def runtime(self, delta: Any) -> None:
         """Something beside the steps changed: the agent's state, a CodeAgent's variables."""
         with self.lock:
@@ -142,7 +177,7 @@ class Journal:
     def run_changed(self, run: dict[str, Any]) -> None:
         """A run began, went on, or ended."""
         with self.lock:
-            self._entry.run = {**(self._entry.run or {}), **run}
+            self._entry.runs[run["number"]] = dict(run)
 
     def _begin_anew(self) -> None:
         """Write down where everything stands, so that nothing before this need be read again."""
@@ -262,8 +297,8 @@ class Journal:
             insert_blobs(connection, position.id, fresh)
         changes = {"session": position.id, "revision": revision, "changes": pack(entry.ops)}
         connection.execute(insert(schema.journal), changes)
-        if entry.run is not None:
-            self._write_run(connection, entry.run, revision)
+        for run in entry.runs.values():
+            self._write_run(connection, run, revision)
 
     def _values(self, row: Row, made: float) -> dict[str, Any]:
         return {

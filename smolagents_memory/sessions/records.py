@@ -16,6 +16,7 @@ from smolagents_memory.steps.codec import INPUTS, step_record
 from smolagents_memory.steps.graph import TAG, Node
 from smolagents_memory.steps.messages import MessageWriter
 from smolagents_memory.steps.registry import attributes
+from smolagents_memory.steps.values import new_encoder
 
 
 _WORTH = 64  # shorter texts are written whole
@@ -34,6 +35,8 @@ class Kept:
     digests: dict[str, bytes] = field(default_factory=dict)
     inputs: bool = False
     """Whether that version, or one it is based on, has a list of input messages."""
+    restored: bool = False
+    """Whether it was read from the database: its texts are not remembered, its next version is written whole."""
 
 
 @dataclass
@@ -79,6 +82,15 @@ class RecordWriter:
         self.next += 1
         return row, kept
 
+    def differs(self, kept: Kept, names: Iterable[str]) -> bool:
+        """Whether the content of some fields is another than when it was kept, by all that can be seen of it."""
+        changed = False
+        for name in names:
+            node = new_encoder(self.blobs).encode(getattr(kept.step, name))
+            digest = _digest(json.dumps(node, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+            changed |= kept.digests.setdefault(name, digest) != digest
+        return changed
+
     def _begin_segment(self) -> MessageWriter:
         self._segment = self.next
         self._messages = MessageWriter(self.blobs)
@@ -99,20 +111,23 @@ def _changes(record: dict[str, Any], kept: Kept, before: Kept | None) -> str:
             node = node if known is None else _text_change(known, node)
         text = json.dumps(node, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         if name not in kept.texts:
-            digest = kept.digests[name] = hashlib.blake2b(text.encode(), digest_size=16).digest()
+            digest = kept.digests[name] = _digest(text)
             if before is not None and before.digests.get(name) == digest:
                 continue
         fields.append(f"{json.dumps(name)}:{text}")
     if before is not None:
         record["base"] = before.number
+        if before.restored:
+            record["whole"] = True
         gone = (before.texts.keys() | before.digests.keys()) - kept.texts.keys() - kept.digests.keys()
         if gone - {INPUTS}:
             record["gone"] = sorted(gone - {INPUTS})
-        if "shows" in record:
-            digest = hashlib.blake2b(json.dumps(record["shows"]).encode(), digest_size=16).digest()
-            kept.digests["$shows"] = digest
     head = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return f'{head[:-1]},"fields":{{{",".join(fields)}}}}}'
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def _text_change(old: str, new: str) -> Node:
@@ -136,7 +151,7 @@ def _common(longest: int, holds: Callable[[int], bool]) -> int:
 
 def with_base(record: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
     """The whole record of a version: what the version before held, and what changed."""
-    fields = dict(base["fields"])
+    fields = {} if record.get("whole") else dict(base["fields"])
     for name in record.get("gone", ()):
         fields.pop(name, None)
     for name, node in record["fields"].items():

@@ -159,6 +159,10 @@ class ObservedMemory(AgentMemory):
 
     origin: Origin | None = None
     """Where the memory comes from, if it was loaded."""
+    journaled_in: tuple[str, str] | None = None
+    """The database and the session that hold the steps, if a session was attached."""
+    journaled: tuple[MemoryStep, ...] = ()
+    """The steps that the session held when it was detached."""
 
     def __init__(self, system_prompt: str) -> None:
         self._prepare()
