@@ -117,7 +117,7 @@ class Journal:
         with self.lock:
             row, kept = self._writer.write(step)
             self._entry.rows.append(row)
-            self._fresh[id(step)] = (kept, Snapshot(step))
+            self._fresh = {id(step): (kept, Snapshot(step))}  # one step at a time is on its way
 
     def prompted(self, step: SystemPromptStep) -> None:
         """The system prompt is another one now."""
@@ -193,7 +193,6 @@ class Journal:
     def commit(self) -> None:
         """Write what was noted. A failure is held for `flush` and the next commit tries again; this never raises."""
         with self.lock:
-            self._fresh.clear()
             if not self._entry and not self._pending:
                 return
             if self._entry:

@@ -85,7 +85,9 @@ def backup(database: Database, path: Path) -> Path:
             connection.execute("PRAGMA journal_mode=DELETE")  # one file, nothing beside it
         os.replace(partial, path)
     except sqlite3.Error as error:
-        raise SessionStorageError(f"{database} could not be backed up to {path}: {error}; {path} is as it was") from error
+        raise SessionStorageError(
+            f"{database} could not be backed up to {path}: {error}; {path} is as it was"
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
     return path
@@ -115,7 +117,9 @@ def restore_backup(database: Database, path: Path) -> None:
             _go_on_counting(target)
         source.close()
         return
-    raise SessionStorageError(f"{path} has the older schema {found[0]}: open it once with SessionManager to migrate it")
+    raise SessionStorageError(
+        f"{path} has the older schema {found[0]}: open it once with SessionManager to migrate it"
+    )
 
 
 def _copy_rows(source: Connection, target: Connection) -> None:
@@ -130,5 +134,7 @@ def _go_on_counting(connection: Connection) -> None:
         return
     for table in ("sessions", "blobs"):
         connection.execute(
-            text(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}")
+            text(
+                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}"
+            )
         )

@@ -103,7 +103,9 @@ class SessionManager:
             for run in connection.execute(select(runs).order_by(runs.c.number)):
                 found.setdefault(run.session, []).append(run)
             listed = list(
-                connection.execute(select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc()))
+                connection.execute(
+                    select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
+                )
             )
         return [_info(row, found.get(row.id, [])) for row in listed]
 

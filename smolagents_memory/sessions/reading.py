@@ -114,7 +114,9 @@ def read_one(connection: Connection, session: int, number: int) -> MemoryStep:
     reader = _Reader(connection, session)
     steps = reader.read([number])
     if number not in steps:
-        raise SessionDamagedError(f"record {number} cannot be read: {'; '.join(reader.losses)}; the others are untouched")
+        raise SessionDamagedError(
+            f"record {number} cannot be read: {'; '.join(reader.losses)}; the others are untouched"
+        )
     return steps[number]
 
 
@@ -199,7 +201,9 @@ class _Reader:
         table, related = schema.records, sorted(self._records)
         segments: set[int] = set()
         for batch in _batches(related):
-            found = select(table.c.segment).where(table.c.session == self._session, table.c.number.in_(batch)).distinct()
+            found = (
+                select(table.c.segment).where(table.c.session == self._session, table.c.number.in_(batch)).distinct()
+            )
             segments.update(self._connection.execute(found).scalars())
         chains = []
         for segment in sorted(segments):
@@ -227,7 +231,10 @@ class _Reader:
         return carriers
 
     def _give_inputs(
-        self, chain: list[tuple[int, dict[str, Any]]], shown: dict[int, MemoryStep], carriers: dict[int, list[MemoryStep]]
+        self,
+        chain: list[tuple[int, dict[str, Any]]],
+        shown: dict[int, MemoryStep],
+        carriers: dict[int, list[MemoryStep]],
     ) -> None:
         reader = MessageReader(lambda node: new_decoder(self.blobs).decode(node))
         for number, step in shown.items():

@@ -11,7 +11,7 @@ from smolagents_memory._errors import SessionConflictError, SessionNotFoundError
 from smolagents_memory.sessions import ownership, schema
 from smolagents_memory.sessions.blobbing import delete_orphans
 from smolagents_memory.sessions.database import Database
-from smolagents_memory.sessions.envelope import as_key, from_key, pack
+from smolagents_memory.sessions.envelope import as_key, from_key, pack, unpack
 from smolagents_memory.sessions.journal import Position
 
 
@@ -39,7 +39,9 @@ def make(connection: Connection, name: str, agent: dict[str, Any], **values: Any
     return int(connection.execute(made).scalar_one())
 
 
-def claim(database: Database, name: str, agent: dict[str, Any], *, take_over: bool, **values: Any) -> tuple[Position, str]:
+def claim(
+    database: Database, name: str, agent: dict[str, Any], *, take_over: bool, **values: Any
+) -> tuple[Position, str]:
     """Become the one who may write to a session, making it if need be; returns where it stands, and one's token."""
     token, owner = ownership.claim()
     sessions = schema.sessions
@@ -56,9 +58,7 @@ def claim(database: Database, name: str, agent: dict[str, Any], *, take_over: bo
                     f"{described.get('host')}. Nothing was changed: wait until it detaches, or fork the session; "
                     "attach(agent, take_over=True) shuts the other one out"
                 )
-            connection.execute(
-                update(sessions).where(sessions.c.id == row.id).values(owner=owner, agent=pack(agent))
-            )
+            connection.execute(update(sessions).where(sessions.c.id == row.id).values(owner=owner, agent=pack(agent)))
             position = Position(row.id, row.revision, _next_record(connection, row.id), owner, name)
             position.run = last_run_number(connection, row.id)
     except BaseException:
@@ -110,7 +110,8 @@ def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
     """A new session that holds all that another one held at a revision; its blobs are shared."""
     if find(connection, name) is not None:
         raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
-    made = make(connection, name, {}, agent=source.agent, revision=until, checkpoint=_checkpoint(connection, source, until))
+    checkpoint = _checkpoint(connection, source, until)
+    made = make(connection, name, unpack(source.agent), revision=until, checkpoint=checkpoint)
     for table in _PARTS:
         columns = [column for column in table.c if column.name != "session"]
         rows = select(literal(made, table.c.session.type), *columns).where(table.c.session == source.id)
@@ -128,4 +129,6 @@ def _checkpoint(connection: Connection, source: Any, until: int) -> int:
 def names(connection: Connection) -> list[str]:
     """The names of all sessions that are not calls of managed agents."""
     table = schema.sessions
-    return sorted(from_key(name) for name in connection.execute(select(table.c.name).where(table.c.parent.is_(None))).scalars())
+    return sorted(
+        from_key(name) for name in connection.execute(select(table.c.name).where(table.c.parent.is_(None))).scalars()
+    )

@@ -172,9 +172,7 @@ class Session:
         with self.database.reading() as connection:
             row = rows.get(connection, self.session_id)
             alive = ownership.is_alive(row.owner)
-            found = list(
-                connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number))
-            )
+            found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
         last = found[-1].number if found else None
         return [described(run, unpack(run.details), alive=alive and run.number == last) for run in found]
 
@@ -246,7 +244,9 @@ class Session:
         try:
             original = outline.live[at][0]
         except IndexError:
-            raise SessionError(f"session {self.session_id!r} has {len(outline.live)} steps, none at place {at}") from None
+            raise SessionError(
+                f"session {self.session_id!r} has {len(outline.live)} steps, none at place {at}"
+            ) from None
         table = schema.journal
         found = connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.revision.desc()))
         for entry in found:
@@ -298,5 +298,3 @@ class Session:
         made.__dict__.update(self.__dict__)
         made.session_id, made._attachment = session_id, None
         return made
-
-
