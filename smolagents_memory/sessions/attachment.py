@@ -9,9 +9,9 @@ from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory._errors import SessionError, SessionStorageError
 from smolagents_memory.sessions import ownership, rows
+from smolagents_memory.sessions.executor import RestoreReport
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
-from smolagents_memory.sessions.executor import RestoreReport
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.running import INTERRUPTED, RunLog
 from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime

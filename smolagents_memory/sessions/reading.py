@@ -210,7 +210,7 @@ class _Reader:
             rows = select(table.c.number, table.c.inputs).where(
                 table.c.session == self._session, table.c.segment == segment, table.c.inputs.is_not(None)
             )
-            chain = []
+            chain: list[tuple[int, dict[str, Any]]] = []
             for number, inputs in self._connection.execute(rows.order_by(table.c.number)):
                 try:
                     chain.append((number, unpack(inputs)))
