@@ -54,7 +54,7 @@ class Attachment:
             self.journal.commit()
 
     def _steps_to_adopt(self, restored: Restored) -> bool:
-        """Whether the agent's own steps begin the session. Never those of another session: they are somebody else's."""
+        """Whether the agent's own steps begin the session. Those of another session never do: they are its own."""
         memory = self.agent.memory
         own = len(memory.steps)
         place = getattr(memory, "journaled_in", None)

@@ -177,7 +177,7 @@ class _Reader:
 
     def _whole(self, number: int) -> dict[str, Any]:
         """A record with all that it builds on."""
-        chain = []
+        chain: list[dict[str, Any]] = []
         at: Any = number
         while at is not None:
             if at not in self._records or len(chain) > len(self._records):

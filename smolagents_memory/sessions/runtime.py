@@ -47,7 +47,7 @@ class Runtime:
                 variables = self._capture.changes(self._agent, getattr(step, "code_action", None), blobs)
                 if variables:
                     delta["variables"] = variables
-        except Exception:
+        except Exception:  # noqa: BLE001 — whatever a value's own code raises: the run goes on
             logger.exception("the agent's variables could not be kept this time; its steps are")
         return delta or None
 

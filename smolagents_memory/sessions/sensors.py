@@ -34,7 +34,7 @@ class SensingRegistry(CallbackRegistry):
         """Look at the step, then let the callbacks run."""
         try:
             self._before(memory_step)
-        except Exception:
+        except Exception:  # noqa: BLE001 — whatever it is, it must not reach the run
             logger.exception("the original of a step could not be noted; the run goes on")
         self.inner.callback(memory_step, **kwargs)
 

@@ -92,7 +92,7 @@ class Session:
         return self
 
     def detach(self) -> None:
-        """Write what is still to be written and let go of the agent, which keeps its memory; raises what prevents it."""
+        """Write what is still to be written, raise what prevents it, let go of the agent; it keeps its memory."""
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             attachment.end()
