@@ -114,6 +114,8 @@ class Sensors:
             if isinstance(step, ActionStep):
                 self._acted(step)
         journal.commit()
+        if journal.error is None:
+            self.memory.events.emit("saved", self.memory, steps=len(journal.live), session=journal.position.name)
 
     def _edited(self, event: Any) -> None:
         kept = self._journal()
