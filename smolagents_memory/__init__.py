@@ -31,6 +31,21 @@ if TYPE_CHECKING:
         SmolagentsMemoryError,
     )
     from smolagents_memory._events import Event, Events
+    from smolagents_memory.callbacks.alerts import Alert
+    from smolagents_memory.callbacks.budget import FitTokenBudget
+    from smolagents_memory.callbacks.context import AddContext
+    from smolagents_memory.callbacks.failures import AlertOnFailures
+    from smolagents_memory.callbacks.groups import compose, everywhere
+    from smolagents_memory.callbacks.images import PruneImages
+    from smolagents_memory.callbacks.input_messages import DropInputMessages
+    from smolagents_memory.callbacks.loops import AlertOnLoops
+    from smolagents_memory.callbacks.pins import is_pinned, pin, unpin
+    from smolagents_memory.callbacks.recent import KeepRecentSteps
+    from smolagents_memory.callbacks.screenshots import CaptureScreenshot
+    from smolagents_memory.callbacks.step_callback import StepCallback
+    from smolagents_memory.callbacks.summaries import SummarizeOldSteps
+    from smolagents_memory.callbacks.timestamps import TimestampObservations
+    from smolagents_memory.callbacks.truncation import TruncateObservations
     from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
     from smolagents_memory.steps.files import Origin, export_memory, import_memory, load_memory, save_memory
     from smolagents_memory.steps.notes import NoteStep
@@ -60,6 +75,21 @@ _ERRORS = (
 _HOMES = {
     "_errors": _ERRORS,
     "_events": ("Event", "Events"),
+    "callbacks.alerts": ("Alert",),
+    "callbacks.budget": ("FitTokenBudget",),
+    "callbacks.context": ("AddContext",),
+    "callbacks.failures": ("AlertOnFailures",),
+    "callbacks.groups": ("compose", "everywhere"),
+    "callbacks.images": ("PruneImages",),
+    "callbacks.input_messages": ("DropInputMessages",),
+    "callbacks.loops": ("AlertOnLoops",),
+    "callbacks.pins": ("is_pinned", "pin", "unpin"),
+    "callbacks.recent": ("KeepRecentSteps",),
+    "callbacks.screenshots": ("CaptureScreenshot",),
+    "callbacks.step_callback": ("StepCallback",),
+    "callbacks.summaries": ("SummarizeOldSteps",),
+    "callbacks.timestamps": ("TimestampObservations",),
+    "callbacks.truncation": ("TruncateObservations",),
     "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
     "steps.files": ("Origin", "export_memory", "import_memory", "load_memory", "save_memory"),
     "steps.notes": ("NoteStep",),
