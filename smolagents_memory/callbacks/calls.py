@@ -38,7 +38,7 @@ def action_text(step: MemoryStep) -> str:
     """What the step did, the same for the same calls, whatever their ids; "" if it did nothing."""
     calls = calls_of(step)
     if calls:
-        return json.dumps(sorted((name, _plain(arguments)) for name, arguments in calls))
+        return "\n".join(sorted(f"{name}({_plain(arguments)})" for name, arguments in calls))
     output = getattr(step, "model_output", None)
     return "" if output is None else str(output)
 
@@ -77,6 +77,8 @@ def _without_output(step: ActionStep) -> bool:
 
 
 def _plain(arguments: Any) -> str:
+    if isinstance(arguments, str):
+        return arguments
     try:
         return json.dumps(arguments, sort_keys=True, default=str)
     except (TypeError, ValueError):  # keys of several types, or a cycle

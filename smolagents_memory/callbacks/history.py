@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from operator import is_
 from typing import Any
@@ -32,15 +32,14 @@ class History:
         if not isinstance(step, FinalAnswerStep) and not any(map(is_, self.steps, repeat(step))):
             self.steps.append(step)
 
-    def earlier_actions(self) -> list[ActionStep]:
+    def earlier_actions(self) -> Iterator[ActionStep]:
         """The action steps before the current one, newest first."""
-        found: list[ActionStep] = []
-        for step in reversed(self.steps):
-            if step is self.step:
-                found.clear()
-            elif isinstance(step, ActionStep):
-                found.append(step)
-        return found
+        at = len(self.steps) - 1
+        if self.steps and self.steps[-1] is not self.step:
+            at = next((index for index, step in enumerate(self.steps) if step is self.step), at + 1)
+        for index in range(at - 1, -1, -1):
+            if isinstance(step := self.steps[index], ActionStep):
+                yield step
 
     def droppable(self, *, summaries: bool = False) -> list[MemoryStep]:
         """The steps that may go, oldest first: all but the tasks of this run, pinned steps and the newest step.
@@ -103,7 +102,7 @@ class History:
 
     def _inherit(self, gone: list[MemoryStep]) -> None:
         """Alerts keep what they know on the newest action step; where that went, the current step takes it over."""
-        newest = next(iter(self.earlier_actions()), None)
+        newest = next(self.earlier_actions(), None)
         known = mark_of(newest, "watching") if newest is not None and any(step is newest for step in gone) else None
         if known:
             set_mark(self.step, "inherited", known)

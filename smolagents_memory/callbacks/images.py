@@ -11,6 +11,7 @@ from smolagents.memory import MemoryStep
 
 from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.marks import add_text, mark_of, set_mark
+from smolagents_memory.callbacks.messages import content_of, parts_of
 from smolagents_memory.callbacks.per_step import PerStep
 from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.callbacks.step_callback import StepCallback
@@ -98,11 +99,12 @@ def release_images(history: History) -> None:
     sent = {id(image) for step in history.steps for field in FIELDS for image in step.__dict__.get(field) or ()}
     step: Any
     for step in history.steps:
-        if _inputs_hold_images(step) and not is_pinned(step):
-            messages = step.model_input_messages
-            lean = [_without_images(message, sent) for message in messages]
-            if any(new is not old for new, old in zip(lean, messages, strict=True)):
-                step.model_input_messages = lean
+        unsent = {index for index, image in _images_in_inputs(step) if image not in sent}
+        if unsent and not is_pinned(step):
+            messages = list(step.model_input_messages)
+            for index in unsent:
+                messages[index] = _without_images(messages[index], sent)
+            step.model_input_messages = messages
 
 
 def _shrunk(image: Any, max_side: int | None) -> Any:
@@ -123,32 +125,28 @@ def _leave_text(step: MemoryStep, removed: int) -> None:
     add_text(step, "images", "[1 image removed]" if count == 1 else f"[{count} images removed]")
 
 
-def _image_parts(message: Any) -> list[Any]:
-    content = message.get("content") if isinstance(message, dict) else getattr(message, "content", None)
-    if not isinstance(content, list):
-        return []
-    return [part["image"] for part in content if isinstance(part, dict) and part.get("type") == "image"]
-
-
-def _any_image(step: MemoryStep) -> bool:
-    messages = getattr(step, "model_input_messages", None)
+def _look_into_inputs(step: MemoryStep) -> list[tuple[int, int]]:
+    """The index of each message with an image, and the image's id."""
+    messages = step.__dict__.get("model_input_messages")
     if not isinstance(messages, list) or getattr(messages, "untouched", False):  # not even read from its file yet
-        return False
-    return any(map(_image_parts, messages))
+        return []
+    try:  # an input is as long as the memory, and nearly always as smolagents makes it
+        return [(at, id(part["image"])) for at, msg in enumerate(messages) for part in msg.content if "image" in part]
+    except (AttributeError, TypeError):
+        return [
+            (at, id(part["image"])) for at, msg in enumerate(messages) for part in parts_of([msg]) if "image" in part
+        ]
 
 
-_inputs_hold_images = PerStep(_any_image, "model_input_messages")
+_images_in_inputs = PerStep(_look_into_inputs, "model_input_messages")
 
 
 def _without_images(message: Any, sent: set[int]) -> Any:
-    """The message itself, or a copy without the images that are not sent any more: messages may be shared."""
-    if all(id(image) in sent for image in _image_parts(message)):
-        return message
-    content = message["content"] if isinstance(message, dict) else message.content
+    """A copy without the images that are not sent any more: messages may be shared."""
     content = [
         {"type": "text", "text": "[image removed]"}
-        if isinstance(part, dict) and part.get("type") == "image" and id(part["image"]) not in sent
+        if isinstance(part, dict) and "image" in part and id(part["image"]) not in sent
         else part
-        for part in content
+        for part in content_of(message)
     ]
     return {**message, "content": content} if isinstance(message, dict) else replace(message, content=content)

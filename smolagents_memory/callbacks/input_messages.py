@@ -14,18 +14,16 @@ from smolagents_memory.callbacks.step_callback import StepCallback
 class DropInputMessages(StepCallback):
     """Lets go of the copy of the whole prompt that every step keeps in `model_input_messages`.
 
-        Nothing in the prompt changes: smolagents never reads these copies back. Pinned steps keep theirs.
+    Nothing in the prompt changes: smolagents never reads these copies back. Pinned steps keep theirs.
 
-        Args:
-            keep_last: So many of the newest steps that have such a copy keep it, for a look at what the model saw.
+    Args:
+        keep_last: So many of the newest steps that have such a copy keep it, for a look at what the model saw.
 
-        >>> from typing import Any
-
-    from smolagents.memory import ActionStep
-        >>> step = ActionStep(step_number=1, timing=None, model_input_messages=["the whole prompt"])
-        >>> DropInputMessages(keep_last=0)(step)
-        >>> print(step.model_input_messages)
-        None
+    >>> from smolagents.memory import ActionStep
+    >>> step = ActionStep(step_number=1, timing=None, model_input_messages=["the whole prompt"])
+    >>> DropInputMessages(keep_last=0)(step)
+    >>> print(step.model_input_messages)
+    None
     """
 
     acts_on = (MemoryStep,)

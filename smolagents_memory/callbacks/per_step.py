@@ -21,20 +21,19 @@ class PerStep(Generic[Value]):
 
     def __init__(self, work_out: Callable[[MemoryStep], Value], *fields: str) -> None:
         self._work_out, self._fields = work_out, fields
-        self._known: dict[int, tuple[weakref.ref[MemoryStep], tuple[Any, ...], Value]] = {}
+        self._known: dict[int, tuple[weakref.ref[MemoryStep], list[Any], Value]] = {}
 
     def __call__(self, step: MemoryStep) -> Value:
         """The step's value."""
         held = step.__dict__
-        state = tuple([_state(held.get(field)) for field in self._fields])
+        # which object each is and how long: one that takes a freed one's place has another length
+        state = [
+            (id(value), len(value)) if isinstance(value := held.get(field), (str, list)) else id(value)
+            for field in self._fields
+        ]
         known = self._known.get(id(step))
         if known is not None and known[0]() is step and known[1] == state:
             return known[2]
         value, key, entries = self._work_out(step), id(step), self._known
         entries[key] = (weakref.ref(step, lambda _: entries.pop(key, None)), state, value)
         return value
-
-
-def _state(value: Any) -> tuple[int, int] | None:
-    """Which object it is and how long; a string or list that takes a freed one's place has another length."""
-    return None if value is None else (id(value), len(value) if isinstance(value, (str, list)) else 0)

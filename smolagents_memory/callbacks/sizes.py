@@ -11,21 +11,18 @@ from smolagents.agents import MultiStepAgent, populate_template
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.models import get_tool_json_schema
 
+from smolagents_memory.callbacks.messages import parts_of
 from smolagents_memory.callbacks.per_step import PerStep
 from smolagents_memory.steps.notes import NoteStep
 
 
 IMAGE_TOKENS = 1000
-RENDERED = (
-    "model_output",
-    "tool_calls",
-    "observations",
-    "observations_images",
-    "error",
-    "plan",
-    "task",
-    "task_images",
-)
+RENDERED = {  # what of a step is sent
+    ActionStep: ("model_output", "tool_calls", "observations", "observations_images", "error"),
+    PlanningStep: ("plan",),
+    TaskStep: ("task", "task_images"),
+    NoteStep: ("text",),
+}
 UNREADABLE = (AttributeError, NotImplementedError, TypeError, ValueError)  # what rendering an odd step raises
 
 
@@ -51,34 +48,30 @@ def text_tokens(text: str) -> float:
 
 def message_tokens(messages: Iterable[Any]) -> float:
     """The estimated tokens of some messages."""
-    tokens = 0.0
-    for message in messages:
-        content = message.get("content") if isinstance(message, dict) else getattr(message, "content", None)
-        if isinstance(content, str):
-            tokens += text_tokens(content) + 0.25
-            continue
-        for part in content if isinstance(content, list) else ():
-            if isinstance(part, dict):
-                is_image = str(part.get("type", "")).startswith("image")
-                tokens += IMAGE_TOKENS if is_image else text_tokens(str(part.get("text", ""))) + 0.25
-    return tokens
+    texts = [part.get("text") for part in parts_of(messages)]
+    return sum(IMAGE_TOKENS if text is None else text_tokens(str(text)) + 0.25 for text in texts)
 
 
 def _step_tokens(step: MemoryStep) -> float:
     try:
         return message_tokens(step.to_messages())
     except UNREADABLE:
-        return text_tokens("".join(str(step.__dict__.get(field) or "") for field in RENDERED))
+        return text_tokens("".join(value for value in step.__dict__.values() if isinstance(value, str)))
 
 
-step_tokens = PerStep(_step_tokens, *RENDERED, "text")
-"""The estimated tokens of a step, worked out anew only when it has changed."""
+_known_tokens = {cls: PerStep(_step_tokens, *fields) for cls, fields in RENDERED.items()}
+
+
+def step_tokens(step: MemoryStep) -> float:
+    """The estimated tokens of a step, worked out anew only when it has changed."""
+    return _known_tokens.get(type(step), _step_tokens)(step)
 
 
 @dataclass(frozen=True)
 class Frame:
     """The estimated tokens round the steps: what stands before and after them, and the schemas of tools."""
 
+    system: float = 0.0
     around: float = 0.0
     schemas: float = 0.0
 
@@ -100,12 +93,12 @@ def frame_of(agent: Any) -> Frame:
         return Frame()
     system = str(agent.memory.system_prompt.system_prompt)
     if not isinstance(agent, MultiStepAgent):
-        return Frame(text_tokens(system))
+        return Frame(text_tokens(system), text_tokens(system))
     state = (system, agent.task, len(agent.tools), len(agent.managed_agents), agent.planning_interval)
     known = _frames.get(agent)
     if known is None or known[0] != state:
         around = max(text_tokens(text) for text in (system, *_templates(agent)))
-        known = _frames[agent] = (state, Frame(around, text_tokens("".join(_schemas(agent)))))
+        known = _frames[agent] = (state, Frame(text_tokens(system), around, text_tokens("".join(_schemas(agent)))))
     return known[1]
 
 

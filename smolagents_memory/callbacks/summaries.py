@@ -10,6 +10,7 @@ from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory.callbacks.history import SUMMARY, History, is_summary
 from smolagents_memory.callbacks.marks import mark_of, set_mark
+from smolagents_memory.callbacks.messages import text_of
 from smolagents_memory.callbacks.sizes import UNREADABLE
 from smolagents_memory.callbacks.step_callback import StepCallback
 from smolagents_memory.callbacks.truncation import shorten
@@ -74,7 +75,7 @@ class SummarizeOldSteps(StepCallback):
         model = self.model or history.agent.model
         try:
             answer = model.generate(self._question(old))
-            text = _text_of(answer.content).strip()
+            text = text_of([answer]).strip()
             if not text:
                 raise ValueError("the model gave an empty summary")
         except Exception as defect:  # noqa: BLE001 - whatever a model raises; the steps stay, and it is logged
@@ -91,15 +92,8 @@ class SummarizeOldSteps(StepCallback):
         fresh = [step for step in old if not is_summary(step)]
         if not fresh:
             return False
-        since_failure = 0
-        for step in reversed(history.steps):
-            if mark_of(step, "summary_failed"):
-                break
-            since_failure += 1
-        else:
-            since_failure = self.every
-        enough = bool(self.when(list(old))) if self.when else len(fresh) >= self.every
-        return enough and since_failure >= self.every
+        enough = self.when(list(old)) if self.when else len(fresh) >= self.every
+        return bool(enough) and not any(mark_of(step, "summary_failed") for step in history.steps[-self.every :])
 
     def _question(self, old: list[MemoryStep]) -> list[ChatMessage]:
         log = "\n\n".join(filter(None, map(_as_text, old)))
@@ -127,14 +121,6 @@ class SummarizeOldSteps(StepCallback):
 
 def _as_text(step: MemoryStep) -> str:
     try:
-        messages = step.to_messages()
+        return text_of(step.to_messages())
     except UNREADABLE:
         return str(step)
-    return "\n".join(filter(None, (_text_of(message.content) for message in messages)))
-
-
-def _text_of(content: Any) -> str:
-    if not isinstance(content, list):
-        return "" if content is None else str(content)
-    parts = (part for part in content if isinstance(part, dict))
-    return "\n".join("[image]" if "image" in str(part.get("type")) else str(part.get("text", "")) for part in parts)
