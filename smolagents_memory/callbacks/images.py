@@ -114,7 +114,7 @@ def _shrunk(image: Any, max_side: int | None) -> Any:
     try:
         small = (image.to_raw() if hasattr(image, "to_raw") else image).copy()
         small.thumbnail((max_side, max_side))
-    except (AttributeError, OSError, ValueError):  # no image, a broken or a closed one
+    except Exception:  # noqa: BLE001 - no image, a broken or closed one, a mode that cannot be resized
         return None
     return small
 

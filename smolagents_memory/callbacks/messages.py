@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from smolagents.memory import MemoryStep
+
+
+def shown(step: MemoryStep) -> list[Any]:
+    """The step's messages; its texts as one message if smolagents itself could not show it."""
+    try:
+        messages: list[Any] = step.to_messages()
+    except Exception:  # noqa: BLE001 - arguments in a cycle, a plan of None: whatever an odd step's rendering raises
+        return [{"content": "\n".join(value for value in step.__dict__.values() if isinstance(value, str))}]
+    return messages
+
 
 def content_of(message: Any) -> Any:
     """The content of a ChatMessage, or of one that is a plain dict."""

@@ -11,7 +11,7 @@ from smolagents.agents import MultiStepAgent, populate_template
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.models import get_tool_json_schema
 
-from smolagents_memory.callbacks.messages import parts_of
+from smolagents_memory.callbacks.messages import parts_of, shown
 from smolagents_memory.callbacks.per_step import PerStep
 from smolagents_memory.steps.notes import NoteStep
 
@@ -23,7 +23,6 @@ RENDERED = {  # what of a step is sent
     TaskStep: ("task", "task_images"),
     NoteStep: ("text",),
 }
-UNREADABLE = (AttributeError, NotImplementedError, TypeError, ValueError)  # what rendering an odd step raises
 
 
 def messages_of(step: MemoryStep) -> int:
@@ -35,10 +34,7 @@ def messages_of(step: MemoryStep) -> int:
         return 2 if isinstance(step, PlanningStep) else 1
     if isinstance(step, NoteStep):
         return 1 if step.text else 0
-    try:
-        return len(step.to_messages())
-    except UNREADABLE:
-        return 0
+    return len(shown(step))
 
 
 def text_tokens(text: str) -> float:
@@ -53,10 +49,7 @@ def message_tokens(messages: Iterable[Any]) -> float:
 
 
 def _step_tokens(step: MemoryStep) -> float:
-    try:
-        return message_tokens(step.to_messages())
-    except UNREADABLE:
-        return text_tokens("".join(value for value in step.__dict__.values() if isinstance(value, str)))
+    return message_tokens(shown(step))
 
 
 _known_tokens = {cls: PerStep(_step_tokens, *fields) for cls, fields in RENDERED.items()}

@@ -10,8 +10,7 @@ from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory.callbacks.history import SUMMARY, History, is_summary
 from smolagents_memory.callbacks.marks import mark_of, set_mark
-from smolagents_memory.callbacks.messages import text_of
-from smolagents_memory.callbacks.sizes import UNREADABLE
+from smolagents_memory.callbacks.messages import shown, text_of
 from smolagents_memory.callbacks.step_callback import StepCallback
 from smolagents_memory.callbacks.truncation import shorten
 from smolagents_memory.steps.notes import NoteStep
@@ -96,7 +95,7 @@ class SummarizeOldSteps(StepCallback):
         return bool(enough) and not any(mark_of(step, "summary_failed") for step in history.steps[-self.every :])
 
     def _question(self, old: list[MemoryStep]) -> list[ChatMessage]:
-        log = "\n\n".join(filter(None, map(_as_text, old)))
+        log = "\n\n".join(filter(None, (text_of(shown(step)) for step in old)))
         return [
             ChatMessage(role=role, content=[{"type": "text", "text": text}])
             for role, text in ((MessageRole.SYSTEM, self.prompt), (MessageRole.USER, f"<log>\n{log}\n</log>"))
@@ -117,10 +116,3 @@ class SummarizeOldSteps(StepCallback):
         }
         head = f"Summary of {replaced} earlier steps{up_to}, which were removed:"
         return NoteStep(f"{head}\n{shorten(text, self.max_chars)[0]}", kind=SUMMARY, meta=meta)
-
-
-def _as_text(step: MemoryStep) -> str:
-    try:
-        return text_of(step.to_messages())
-    except UNREADABLE:
-        return str(step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -143,13 +144,13 @@ class ScriptedModel(Model):  # type: ignore[misc]
         for start in range(0, len(text), 16):
             yield ChatMessageStreamDelta(content=text[start : start + 16])
         for index, tool_call in enumerate(message.tool_calls or ()):
-            yield ChatMessageStreamDelta(
-                tool_calls=[
-                    ChatMessageToolCallStreamDelta(
-                        index=index, id=tool_call.id, type=tool_call.type, function=tool_call.function
-                    )
-                ]
+            asked = tool_call.function
+            written = asked.arguments if isinstance(asked.arguments, str) else json.dumps(asked.arguments)
+            function = ChatMessageToolCallFunction(name=asked.name, arguments=written)  # a stream is text
+            delta = ChatMessageToolCallStreamDelta(
+                index=index, id=tool_call.id, type=tool_call.type, function=function
             )
+            yield ChatMessageStreamDelta(tool_calls=[delta])
         yield ChatMessageStreamDelta(content="", token_usage=message.token_usage)
 
     def _next(self) -> Any:
