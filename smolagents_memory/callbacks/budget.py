@@ -78,6 +78,8 @@ class FitTokenBudget(StepCallback):
             over = _used(history) - aim
             if over > 0:
                 getattr(self, f"_prune_{strategy}")(history, over)
+        if "steps" in self.strategies and _used(history) > room:  # a summary stands for many steps: it goes last
+            history.drop(step for step in history.steps[:-1] if is_summary(step) and not is_pinned(step))
         if "observations" in self.strategies:
             self._cut_newest(history, room)
         if (over := _used(history) - room) > 0:
@@ -119,9 +121,8 @@ class FitTokenBudget(StepCallback):
                 over -= before - step_tokens(step)
 
     def _prune_steps(self, history: History, over: float) -> None:
-        summaries = [step for step in history.steps[:-1] if is_summary(step) and not is_pinned(step)]
         doomed = []
-        for step in [*history.droppable(), *summaries]:  # a summary stands for many steps: it goes last
+        for step in history.droppable():
             if over <= 0:
                 break
             doomed.append(step)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.callbacks.groups import takes_step_only
+from smolagents_memory._errors import CallbackSignatureError
 from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.marks import add_text, has_added
 from smolagents_memory.callbacks.step_callback import StepCallback
@@ -32,7 +33,15 @@ class AddContext(StepCallback):
     """
 
     def __init__(self, provider: Callable[..., Any], *, max_chars: int = 1000, label: str = "context") -> None:
-        self.step_only = takes_step_only(provider)
+        signature = inspect.signature(provider)
+        self.with_agent = "agent" in signature.parameters
+        try:
+            signature.bind(None, agent=None) if self.with_agent else signature.bind(None)
+        except TypeError as wrong:
+            raise CallbackSignatureError(
+                f"the provider {signature} cannot be called with a step: {wrong}; write `def provider(step)` or "
+                "`def provider(step, agent)`"
+            ) from None
         self.provider, self.max_chars, self.label = provider, max_chars, label
 
     def on_step(self, step: MemoryStep, history: History) -> None:
@@ -40,6 +49,6 @@ class AddContext(StepCallback):
         key = f"context:{self.label}"
         if has_added(step, key):
             return
-        context = self.provider(step) if self.step_only else self.provider(step, agent=history.agent)
+        context = self.provider(step, agent=history.agent) if self.with_agent else self.provider(step)
         if context is not None and (text := shorten(str(context), self.max_chars)[0]):
             add_text(step, key, f"[{self.label}] {text}")

@@ -18,7 +18,6 @@ from smolagents_memory.callbacks.history import History
 
 logger = logging.getLogger("smolagents_memory")
 
-_told: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
 _telling = threading.Lock()
 
 
@@ -66,11 +65,12 @@ class StepCallback(ABC):
 
     def tell_once(self, key: Any, message: str, agent: Any = None, defect: Exception | None = None) -> None:
         """Log a message through the agent's own logger where there is one; once for each agent and key."""
-        with _telling:
-            told = _told.setdefault(agent if isinstance(agent, MultiStepAgent) else self, set())
-            if (id(self), key) in told:
+        with _telling:  # not in __init__: a subclass need not call it
+            agents = self.__dict__.setdefault("_told", weakref.WeakKeyDictionary())
+            told = agents.setdefault(agent if isinstance(agent, MultiStepAgent) else type(self), set())
+            if key in told:
                 return
-            told.add((id(self), key))
+            told.add(key)
         try:
             agent.logger.log(Text(message, style="bold red"), level=LogLevel.ERROR)
             logger.debug(message, exc_info=defect)

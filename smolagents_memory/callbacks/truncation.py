@@ -10,6 +10,7 @@ from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.callbacks.step_callback import StepCallback
 
 
+CUT = "\n[… {cut} characters cut …]\n"
 NOTICE = "\n[… {cut} of {total} characters cut; to read them, call again for just that part …]\n"
 
 
@@ -58,12 +59,12 @@ def truncate(step: MemoryStep, max_chars: int, notice: str = NOTICE) -> int:
     return len(text) - len(short)
 
 
-def shorten(text: str, max_chars: int, notice: str = NOTICE, *, was: int = 0, step: int | str = "") -> tuple[str, int]:
+def shorten(text: str, max_chars: int, notice: str = CUT, *, was: int = 0, step: int | str = "") -> tuple[str, int]:
     """Head and tail of a text within `max_chars`, and the length of the whole, which `was` longer if cut before."""
     total = max(len(text), was)
     if len(text) <= max_chars:
         return text, total
-    for wording in (notice, "\n[… {cut} characters cut …]\n", "…"):
+    for wording in (notice, CUT, "…"):
         said = wording.format(cut=f"{total:,}", total=f"{total:,}", step=step)
         if len(said) <= max_chars * 2 // 3 or wording == "…":
             break

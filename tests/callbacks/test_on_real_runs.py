@@ -7,8 +7,6 @@ import itertools
 import pytest
 from callback_runs import (
     EVERY,
-    Broken,
-    Look,
     calling_agent,
     check_pairs,
     check_sent,
@@ -19,7 +17,7 @@ from callback_runs import (
     tasks,
 )
 from smolagents import ActionStep, CodeAgent
-from smolagents.memory import FinalAnswerStep, MemoryStep, PlanningStep, TaskStep, Timing
+from smolagents.memory import FinalAnswerStep, PlanningStep, TaskStep, Timing
 from smolagents.utils import AgentGenerationError
 
 from smolagents_memory import ObservedMemory, everywhere
@@ -237,10 +235,3 @@ def test_an_observed_memory_works_like_a_plain_one(callback):
         return [str(message.content) for message in agent.write_memory_to_messages() if "image" not in str(message)]
 
     assert shown(run(observed=True)) == shown(run(observed=False))
-
-
-def test_tools_of_these_tests_are_what_they_say():
-    assert Look()(place="b").endswith("b" * 40)
-    with pytest.raises(RuntimeError, match="503"):
-        Broken()()
-    assert issubclass(ActionStep, MemoryStep)
