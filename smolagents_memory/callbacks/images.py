@@ -99,8 +99,10 @@ def release_images(history: History) -> None:
     sent = {id(image) for step in history.steps for field in FIELDS for image in step.__dict__.get(field) or ()}
     step: Any
     for step in history.steps:
+        if not step.__dict__.get("model_input_messages") or is_pinned(step):
+            continue
         unsent = {index for index, image in _images_in_inputs(step) if image not in sent}
-        if unsent and not is_pinned(step):
+        if unsent:
             messages = list(step.model_input_messages)
             for index in unsent:
                 messages[index] = _without_images(messages[index], sent)
@@ -127,7 +129,7 @@ def _leave_text(step: MemoryStep, removed: int) -> None:
 
 def _look_into_inputs(step: MemoryStep) -> list[tuple[int, int]]:
     """The index of each message with an image, and the image's id."""
-    messages = step.__dict__.get("model_input_messages")
+    messages = step.__dict__["model_input_messages"]
     if not isinstance(messages, list) or getattr(messages, "untouched", False):  # not even read from its file yet
         return []
     try:  # an input is as long as the memory, and nearly always as smolagents makes it

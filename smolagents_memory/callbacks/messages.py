@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from smolagents.memory import MemoryStep
@@ -22,18 +21,17 @@ def content_of(message: Any) -> Any:
     return message.get("content") if isinstance(message, dict) else getattr(message, "content", None)
 
 
-def parts_of(messages: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def parts_of(messages: list[Any]) -> list[dict[str, Any]]:
     """Every text and image of the messages, in order."""
-    for message in messages:
-        content = content_of(message)
-        if isinstance(content, str):
-            yield {"type": "text", "text": content}
-        elif isinstance(content, (list, tuple)):
-            for part in content:
-                if isinstance(part, dict):
-                    yield part
+    try:  # an input is as long as the memory, and nearly always as smolagents makes it
+        return [part for message in messages for part in message.content if part.get("type")]
+    except (AttributeError, TypeError):
+        contents = [content_of(message) for message in messages]
+    whole = [[{"type": "text", "text": content}] if isinstance(content, str) else content for content in contents]
+    parts = [part for content in whole if isinstance(content, (list, tuple)) for part in content]
+    return [part for part in parts if isinstance(part, dict) and part.get("type")]
 
 
-def text_of(messages: Iterable[Any]) -> str:
+def text_of(messages: list[Any]) -> str:
     """The texts of the messages, a line each, with a word in the place of each image."""
     return "\n".join(str(part.get("text", "[image]")) for part in parts_of(messages))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,10 +41,11 @@ def text_tokens(text: str) -> float:
     return len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) / 4
 
 
-def message_tokens(messages: Iterable[Any]) -> float:
+def message_tokens(messages: list[Any]) -> float:
     """The estimated tokens of some messages."""
-    texts = [part.get("text") for part in parts_of(messages)]
-    return sum(IMAGE_TOKENS if text is None else text_tokens(str(text)) + 0.25 for text in texts)
+    parts = parts_of(messages)
+    texts = [str(part["text"]) for part in parts if "text" in part]
+    return text_tokens("".join(texts)) + 0.25 * len(texts) + IMAGE_TOKENS * (len(parts) - len(texts))
 
 
 def _step_tokens(step: MemoryStep) -> float:

@@ -69,7 +69,8 @@ class SummarizeOldSteps(StepCallback):
 
     def on_step(self, step: MemoryStep, history: History) -> None:
         """Summarise the older steps if there are enough of them."""
-        if history.agent is None or not self._is_time(old := self._old(history), history):
+        enough = len(history.steps) >= self.keep_last + (1 if self.when else self.every)
+        if history.agent is None or not enough or not self._is_time(old := self._old(history), history):
             return
         model = self.model or history.agent.model
         try:
