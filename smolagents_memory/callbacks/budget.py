@@ -25,7 +25,8 @@ class FitTokenBudget(StepCallback):
 
     When it would not fit, it prunes, oldest first, until it does: copies of the input, images, long observations
     (head and tail stay), then whole steps. The system prompt, the tasks of the run, pinned steps and the newest step
-    stay; of the newest observation the middle goes when nothing else is left. What cannot fit is logged once.
+    stay; of the newest step the middle of its observation and its images go when nothing else is left. What cannot
+    fit is logged once.
 
     Tokens are estimated, four bytes each and 1,000 for an image; where the last call's `token_usage` says that it
     were more, the estimate is raised in proportion. Register it with `everywhere`: plans take room too.
@@ -82,6 +83,8 @@ class FitTokenBudget(StepCallback):
             history.drop(step for step in history.steps[:-1] if is_summary(step) and not is_pinned(step))
         if "observations" in self.strategies:
             self._cut_newest(history, room)
+        if "images" in self.strategies and (over := _used(history) - room) > 0:
+            prune_images(history, list(image_places(history))[: ceil(over / IMAGE_TOKENS)])
         if (over := _used(history) - room) > 0:
             self.tell_once(
                 "too much",

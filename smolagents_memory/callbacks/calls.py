@@ -68,7 +68,8 @@ def generation_error(step: MemoryStep) -> str:
     if isinstance(flying, AgentGenerationError):
         set_mark(step, "generation_error", str(flying))
         return str(flying)
-    return "the model gave no output" if step.model_input_messages else ""
+    broken_off = isinstance(flying, GeneratorExit)  # by whoever read the stream
+    return "the model gave no output" if step.model_input_messages and not broken_off else ""
 
 
 def _without_output(step: ActionStep) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from operator import is_
 from typing import Any
 
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, TaskStep
+from smolagents.memory import ActionStep, AgentMemory, FinalAnswerStep, MemoryStep, TaskStep
 
 from smolagents_memory._events import Events
 from smolagents_memory.callbacks.marks import mark_of, set_mark
@@ -17,7 +18,8 @@ from smolagents_memory.steps.notes import NoteStep
 
 
 SUMMARY = "summary"
-_changing = threading.RLock()  # two callbacks on one memory (a sub-agent called twice at once) take turns
+_guard = threading.RLock()
+_turns: weakref.WeakKeyDictionary[AgentMemory, threading.RLock] = weakref.WeakKeyDictionary()
 
 
 class History:
@@ -67,7 +69,7 @@ class History:
         doomed = {id(step) for step in steps}
         if self.agent is None or not doomed:
             return 0
-        with _changing:
+        with _turn_of(self.agent.memory):
             gone = _splice(self.agent.memory.steps, doomed, new := list(new))
         if gone:
             self._inherit(gone)
@@ -106,6 +108,12 @@ class History:
         known = mark_of(newest, "watching") if newest is not None and any(step is newest for step in gone) else None
         if known:
             set_mark(self.step, "inherited", known)
+
+
+def _turn_of(memory: Any) -> threading.RLock:
+    """Two callbacks on one memory (of a sub-agent that is called twice at once) take turns."""
+    with _guard:
+        return _turns.setdefault(memory, threading.RLock()) if isinstance(memory, AgentMemory) else _guard
 
 
 def _splice(steps: list[MemoryStep], doomed: set[int], new: list[MemoryStep]) -> list[MemoryStep]:

@@ -8,7 +8,7 @@ import pytest
 from callback_runs import calling_agent, check_sent, code_agent, logged, summarizer, tasks
 from hypothesis import given
 from hypothesis import strategies as st
-from smolagents.memory import ActionStep, PlanningStep, TaskStep
+from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep, TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory import (
@@ -131,6 +131,22 @@ def test_tasks_given_in_the_middle_of_a_run_stay_while_it_lasts():
     assert tasks(agent) == ["Count.", "And hurry!"]
     agent.run("Count on.", reset=False)
     assert tasks(agent) == ["Count on.", "And hurry!"]
+
+
+def test_a_final_answer_is_not_a_step_of_the_memory():
+    steps = [TaskStep("Look."), *(ActionStep(step_number=n, timing=None, observations=str(n)) for n in (1, 2))]
+    agent = code_agent([])
+    agent.memory.steps += steps
+    KeepRecentSteps(1)(FinalAnswerStep(output="done"), agent=agent)
+    assert agent.memory.steps == [steps[0], steps[2]]
+
+
+def test_without_the_agents_own_task_the_last_one_and_those_directly_before_it_stay():
+    steps = [TaskStep("Old."), ActionStep(1, None), TaskStep("Look."), TaskStep("Quickly."), ActionStep(1, None)]
+    agent = code_agent([])
+    agent.memory.steps += steps
+    KeepRecentSteps(1)(ActionStep(2, None), agent=agent)
+    assert tasks(agent) == ["Look.", "Quickly."]
 
 
 def test_at_most_so_many_messages_are_sent():
