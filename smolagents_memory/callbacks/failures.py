@@ -29,13 +29,16 @@ class AlertOnFailures(Watch):
         on_alert: Called with an `Alert`.
         name: What this alert is known by in saved steps; only needed for two that are otherwise alike.
 
-    >>> from smolagents.memory import ActionStep
-    >>> step = ActionStep(step_number=1, timing=None, observations="GET /health: 503")
-    >>> AlertOnFailures(threshold=1, on_alert=lambda alert: print("wake up:", alert.count, "failure"))(step)
-    wake up: 1 failure
-    >>> print(step.observations)
-    GET /health: 503
-    [ALERT] Pattern detected: 1 failures in last 10 checks
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> model = ScriptedModel([*[code("print('GET /health: 503')")] * 4, code("final_answer('down')")])
+    >>> watch = AlertOnFailures(on_alert=lambda alert: print("wake up: step", alert.step_number))
+    >>> agent = CodeAgent(tools=[], model=model, step_callbacks=[watch], verbosity_level=0)
+    >>> agent.run("Watch the service.")
+    wake up: step 3
+    'down'
+    >>> agent.memory.steps[3].observations.splitlines()[-1]
+    '[ALERT] Pattern detected: 3 failures in last 10 checks'
     """
 
     kind = "failures"

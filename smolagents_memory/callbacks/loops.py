@@ -23,12 +23,14 @@ class AlertOnLoops(Watch):
         max_cycle: The longest cycle looked for, in steps.
         on_alert: Called with an `Alert`.
 
-    >>> from smolagents.memory import ActionStep, ToolCall
-    >>> step = ActionStep(1, None, tool_calls=[ToolCall("look", {}, "call_1")], observations="nothing")
-    >>> AlertOnLoops(repeats=1)(step)
-    >>> print(step.observations)
-    nothing
-    [ALERT] Loop detected: the same action 1 times in a row with the same result; try something else
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> model = ScriptedModel([*[code("print('nothing here')")] * 4, code("final_answer('lost')")])
+    >>> agent = CodeAgent(tools=[], model=model, step_callbacks=[AlertOnLoops()], verbosity_level=0)
+    >>> agent.run("Find it.")
+    'lost'
+    >>> agent.memory.steps[3].observations.splitlines()[-1]
+    '[ALERT] Loop detected: the same action 3 times in a row with the same result; try something else'
     """
 
     kind = "loop"

@@ -76,6 +76,24 @@ def test_the_forced_answer_at_the_step_limit_fits_too():
     assert max(map(tokens, agent.model.calls)) <= 5000
 
 
+@pytest.mark.parametrize("template", ["planning", "final_answer"])
+def test_prompts_of_plans_and_of_the_forced_answer_fit_where_they_are_longer_than_the_system_prompt(template):
+    agent = code_agent(
+        itertools.cycle(["a plan", code("print('word ' * 1000)"), code("print('word ' * 1000)")]),
+        max_steps=30,
+        planning_interval=2 if template == "planning" else None,
+        step_callbacks=everywhere(FitTokenBudget(7000)),
+    )
+    templates = agent.prompt_templates
+    templates["system_prompt"] = "You are an agent."
+    before = "update_plan_pre_messages" if template == "planning" else "pre_messages"
+    templates[template][before] += "Mind this. " * 1500
+    agent.run("Look.")
+    longest = max(agent.model.calls, key=tokens)
+    assert "Mind this." in longest.text
+    assert 4500 < tokens(longest) <= 7000
+
+
 def filled(*steps, task="Look."):
     agent = code_agent([])
     agent.task = task
