@@ -79,12 +79,7 @@ class FitTokenBudget(StepCallback):
             over = _used(history) - aim
             if over > 0:
                 getattr(self, f"_prune_{strategy}")(history, over)
-        if "steps" in self.strategies and _used(history) > room:  # a summary stands for many steps: it goes last
-            history.drop(step for step in history.steps[:-1] if is_summary(step) and not is_pinned(step))
-        if "observations" in self.strategies:
-            self._cut_newest(history, room)
-        if "images" in self.strategies and (over := _used(history) - room) > 0:
-            prune_images(history, list(image_places(history))[: ceil(over / IMAGE_TOKENS)])
+        self._last_resorts(history, room)
         if (over := _used(history) - room) > 0:
             self.tell_once(
                 "too much",
@@ -131,6 +126,17 @@ class FitTokenBudget(StepCallback):
             doomed.append(step)
             over -= step_tokens(step)
         history.drop(doomed)
+
+    def _last_resorts(self, history: History, room: float) -> None:
+        """When nothing else is left: summaries, for each stands for many steps; then what the newest step holds."""
+        if "steps" in self.strategies and _used(history) > room:
+            history.drop(step for step in history.steps[:-1] if is_summary(step) and not is_pinned(step))
+        if "observations" in self.strategies:
+            self._cut_newest(history, room)
+        if "images" in self.strategies and (over := _used(history) - room) > 0:
+            prune_images(history, list(image_places(history))[: ceil(over / IMAGE_TOKENS)])
+            if "observations" in self.strategies:  # the text that stands for the images made it longer
+                self._cut_newest(history, room)
 
     def _cut_newest(self, history: History, room: float) -> None:
         newest = history.steps[-1] if history.steps else None

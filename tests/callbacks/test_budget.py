@@ -158,6 +158,16 @@ def test_the_newest_observation_is_cut_last_and_what_cannot_fit_is_told_once():
     assert logged(agent).count("over the budget of 100") == 2  # by two objects, once each
 
 
+def test_images_of_the_newest_step_go_when_its_text_is_not_enough():
+    newest = seen("z" * 190, observations_images=[picture(), picture()])
+    agent = filled(pin(seen(observations_images=[picture()] * 3)))
+    for _ in range(2):
+        FitTokenBudget(int(frame_of(agent).tokens) + 1500)(newest, agent=agent)
+        assert newest.observations_images is None
+        assert len(newest.observations) <= 200
+    assert len(agent.memory.steps[1].observations_images) == 3
+
+
 def test_text_of_many_bytes_counts_for_what_it_is():
     agent = code_agent(
         [*[code("print('記憶は大切です' * 300)")] * 12, code("final_answer('done')")],
