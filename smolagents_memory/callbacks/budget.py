@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from smolagents.memory import ActionStep, MemoryStep
+from smolagents.memory import MemoryStep
 
 from smolagents_memory.callbacks.history import History, is_summary
 from smolagents_memory.callbacks.images import image_places, prune_images
@@ -71,7 +71,7 @@ class FitTokenBudget(StepCallback):
     def on_step(self, step: MemoryStep, history: History) -> None:
         """Prune until the next prompt fits."""
         used = _used(history)
-        room = self.max_tokens / self._factor(history, used) - frame_of(history.agent).tokens
+        room = self.max_tokens / self._factor(history) - frame_of(history.agent).tokens
         if used <= room:
             return
         aim = max(0.0, room * self.down_to)
@@ -88,19 +88,13 @@ class FitTokenBudget(StepCallback):
                 history.agent,
             )
 
-    def _factor(self, history: History, used: float) -> float:
+    def _factor(self, history: History) -> float:
         """How far the estimate is below what the model's provider counted in the newest call it told about."""
-        frame = frame_of(history.agent)
         for step in history.steps[:-10:-1]:
             usage, messages = getattr(step, "token_usage", None), getattr(step, "model_input_messages", None)
-            if usage is None or not messages:
-                continue
-            if step is history.steps[-1] and isinstance(step, ActionStep):
-                still_here = frame.system + used - step_tokens(step)
-                if usage.input_tokens <= still_here:  # it read these at least: no need to count its whole input
-                    return 1.0
-            estimate = message_tokens(messages) + frame.schemas
-            return float(min(8, max(1, usage.input_tokens / max(1.0, estimate))))
+            if usage is not None and messages:
+                estimate = message_tokens(messages) + frame_of(history.agent).schemas
+                return float(min(8, max(1, usage.input_tokens / max(1.0, estimate))))
         return 1.0
 
     def _prune_inputs(self, history: History, over: float) -> None:

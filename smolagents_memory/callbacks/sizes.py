@@ -64,7 +64,6 @@ def step_tokens(step: MemoryStep) -> float:
 class Frame:
     """The estimated tokens round the steps: what stands before and after them, and the schemas of tools."""
 
-    system: float = 0.0
     around: float = 0.0
     schemas: float = 0.0
 
@@ -86,12 +85,12 @@ def frame_of(agent: Any) -> Frame:
         return Frame()
     system = str(agent.memory.system_prompt.system_prompt)
     if not isinstance(agent, MultiStepAgent):
-        return Frame(text_tokens(system), text_tokens(system))
+        return Frame(text_tokens(system))
     state = (system, agent.task, len(agent.tools), len(agent.managed_agents), agent.planning_interval)
     known = _frames.get(agent)
     if known is None or known[0] != state:
         around = max(text_tokens(text) for text in (system, *_templates(agent)))
-        known = _frames[agent] = (state, Frame(text_tokens(system), around, text_tokens("".join(_schemas(agent)))))
+        known = _frames[agent] = (state, Frame(around, text_tokens("".join(_schemas(agent)))))
     return known[1]
 
 

@@ -225,7 +225,7 @@ def test_the_estimate_is_never_below_what_the_scripted_model_counts():
 
     def compare(step, agent):
         estimates.append(
-            (frame_of(agent).system + sum(map(step_tokens, agent.memory.steps)), step.token_usage.input_tokens)
+            (frame_of(agent).around + sum(map(step_tokens, agent.memory.steps)), step.token_usage.input_tokens)
         )
 
     agent.step_callbacks.register(ActionStep, compare)
