@@ -127,10 +127,12 @@ class FitTokenBudget(StepCallback):
             history.drop(step for step in history.steps[:-1] if is_summary(step) and not is_pinned(step))
         if "observations" in self.strategies:
             self._cut_newest(history, room)
-        if "images" in self.strategies and (over := _used(history) - room) > 0:
-            prune_images(history, list(image_places(history))[: ceil(over / IMAGE_TOKENS)])
-            if "observations" in self.strategies:  # the text that stands for the images made it longer
-                self._cut_newest(history, room)
+        places = list(image_places(history)) if "images" in self.strategies else []
+        while places and (over := _used(history) - room) > 0:
+            prune_images(history, places[: ceil(over / IMAGE_TOKENS)])
+            places = list(image_places(history))
+        if "observations" in self.strategies:  # the text that stands for images made it longer
+            self._cut_newest(history, room)
 
     def _cut_newest(self, history: History, room: float) -> None:
         newest = history.steps[-1] if history.steps else None

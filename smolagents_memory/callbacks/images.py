@@ -11,13 +11,12 @@ from smolagents.memory import MemoryStep
 
 from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.marks import add_text, mark_of, set_mark
-from smolagents_memory.callbacks.messages import content_of, parts_of
+from smolagents_memory.callbacks.messages import IMAGE_FIELDS, content_of, parts_of
 from smolagents_memory.callbacks.per_step import PerStep
 from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.callbacks.step_callback import StepCallback
 
 
-FIELDS = ("task_images", "observations_images")
 Place = tuple[MemoryStep, str, int]
 
 
@@ -65,13 +64,14 @@ class PruneImages(StepCallback):
         release_images(history)
 
     def _is_large(self, image: Any) -> bool:
-        return not isinstance(image, Image) or not 0 < max(image.size) <= (self.max_side or 0)
+        raw = _raw(image)
+        return raw is None or max(raw.size) > (self.max_side or 0)
 
 
 def image_places(history: History) -> Iterator[Place]:
     """Where images are sent from, oldest first, except in pinned steps."""
     for step in history.steps:
-        for field in FIELDS:
+        for field in IMAGE_FIELDS:
             images = step.__dict__.get(field)
             if images and not is_pinned(step):
                 for index in range(len(images)):
@@ -96,7 +96,7 @@ def prune_images(history: History, places: list[Place], max_side: int | None = N
 
 def release_images(history: History) -> None:
     """Take out of old input messages every image that no step sends any more."""
-    sent = {id(image) for step in history.steps for field in FIELDS for image in step.__dict__.get(field) or ()}
+    sent = {id(image) for step in history.steps for field in IMAGE_FIELDS for image in step.__dict__.get(field) or ()}
     step: Any
     for step in history.steps:
         if not step.__dict__.get("model_input_messages") or is_pinned(step):
@@ -111,14 +111,24 @@ def release_images(history: History) -> None:
 
 def _shrunk(image: Any, max_side: int | None) -> Any:
     """A small copy; None where there is to be none, or the image cannot be read."""
-    if max_side is None:
+    raw = None if max_side is None else _raw(image)
+    if raw is None or max_side is None:
         return None
     try:
-        small = (image.to_raw() if hasattr(image, "to_raw") else image).copy()
+        small = raw.copy()
         small.thumbnail((max_side, max_side))
-    except Exception:  # noqa: BLE001 - no image, a broken or closed one, a mode that cannot be resized
+    except Exception:  # noqa: BLE001 - a broken or closed image, a mode that cannot be resized
         return None
     return small
+
+
+def _raw(image: Any) -> Image | None:
+    """The picture itself: smolagents' AgentImage has it inside."""
+    try:
+        raw = image.to_raw() if hasattr(image, "to_raw") else image
+    except Exception:  # noqa: BLE001 - whatever reading it raises
+        return None
+    return raw if isinstance(raw, Image) else None
 
 
 def _leave_text(step: MemoryStep, removed: int) -> None:

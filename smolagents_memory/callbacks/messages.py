@@ -7,12 +7,18 @@ from typing import Any
 from smolagents.memory import MemoryStep
 
 
+IMAGE_FIELDS = ("task_images", "observations_images")
+
+
 def shown(step: MemoryStep) -> list[Any]:
-    """The step's messages; its texts as one message if smolagents itself could not show it."""
+    """The step's messages; its texts and images as one message if smolagents itself could not show it."""
     try:
         messages: list[Any] = step.to_messages()
     except Exception:  # noqa: BLE001 - arguments in a cycle, a plan of None: whatever an odd step's rendering raises
-        return [{"content": "\n".join(value for value in step.__dict__.values() if isinstance(value, str))}]
+        values = step.__dict__.values()
+        images = [image for field in IMAGE_FIELDS for image in step.__dict__.get(field) or ()]
+        content = [{"type": "text", "text": "\n".join(value for value in values if isinstance(value, str))}]
+        return [{"content": [*content, *({"type": "image", "image": image} for image in images)]}]
     return messages
 
 
