@@ -12,7 +12,7 @@ from typing import Any
 from smolagents.memory import ActionStep, AgentMemory, FinalAnswerStep, MemoryStep, TaskStep
 
 from smolagents_memory._events import Events
-from smolagents_memory.callbacks.marks import mark_of, set_mark
+from smolagents_memory.callbacks.marks import mark_of, returned_text, set_mark
 from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.steps.notes import NoteStep
 
@@ -95,7 +95,7 @@ class History:
         wanted = getattr(self.agent, "task", None)
         if isinstance(wanted, str):
             for index in reversed(tasks):
-                if str(getattr(self.steps[index], "task", "")).startswith(wanted):
+                if returned_text(self.steps[index]) == wanted.strip():
                     return index
         first = tasks[-1]
         while first and isinstance(self.steps[first - 1], TaskStep):

@@ -124,13 +124,13 @@ def test_old_runs_go_with_their_tasks_and_the_current_task_stays_however_old_it_
 def test_tasks_given_in_the_middle_of_a_run_stay_while_it_lasts():
     def interrupt(step, agent):
         if step.step_number == 2:
-            agent.memory.steps.append(TaskStep(task="And hurry!"))
+            agent.memory.steps.append(TaskStep(task="Count. And hurry!"))
 
     agent = code_agent([*counting(8), *counting(8)], step_callbacks=[interrupt, KeepRecentSteps(1)])
     agent.run("Count.")
-    assert tasks(agent) == ["Count.", "And hurry!"]
+    assert tasks(agent) == ["Count.", "Count. And hurry!"]
     agent.run("Count on.", reset=False)
-    assert tasks(agent) == ["Count on.", "And hurry!"]
+    assert tasks(agent) == ["Count on.", "Count. And hurry!"]
 
 
 def test_a_final_answer_is_not_a_step_of_the_memory():
