@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from smolagents.models import (
     ChatMessage,
@@ -80,11 +80,11 @@ class ModelCall:
                 yield from message.content or ()
 
 
-Output = str | ChatMessage | PlannedCall | Sequence[PlannedCall] | BaseException | type[BaseException]
-Script = Iterable[Output | Callable[[list[ChatMessage]], Output]]
+Output: TypeAlias = str | ChatMessage | PlannedCall | Sequence[PlannedCall] | BaseException | type[BaseException]
+Script: TypeAlias = Iterable[Output | Callable[[list[ChatMessage]], Output]]
 
 
-class ScriptedModel(Model):  # type: ignore[misc]
+class ScriptedModel(Model):
     """Plays a script of outputs, one a call, and records what it was sent. No network, no randomness.
 
     Args:
@@ -144,12 +144,10 @@ class ScriptedModel(Model):  # type: ignore[misc]
         for start in range(0, len(text), 16):
             yield ChatMessageStreamDelta(content=text[start : start + 16])
         for index, tool_call in enumerate(message.tool_calls or ()):
-            asked = tool_call.function
-            written = asked.arguments if isinstance(asked.arguments, str) else json.dumps(asked.arguments)
-            function = ChatMessageToolCallFunction(name=asked.name, arguments=written)  # a stream is text
-            delta = ChatMessageToolCallStreamDelta(
-                index=index, id=tool_call.id, type=tool_call.type, function=function
+            written = ChatMessageToolCallFunction(
+                arguments=json.dumps(tool_call.function.arguments), name=tool_call.function.name
             )
+            delta = ChatMessageToolCallStreamDelta(index=index, id=tool_call.id, type=tool_call.type, function=written)
             yield ChatMessageStreamDelta(tool_calls=[delta])
         yield ChatMessageStreamDelta(content="", token_usage=message.token_usage)
 
