@@ -225,9 +225,17 @@ class Decoder:
             return self._known[wanted] if wanted in self._known else Later(lambda: self._known[wanted])
         if tag == "def":
             return self.value(node["v"], int(node["n"]))
+        if tag == "graph":  # one of several values that were encoded each by itself
+            return define(self._part(node))
         if tag == "dict":
             return self.fill_dict(define({}), ((self.value(key), item) for key, item in node["v"]))
         return define(self._readers.get(tag, self._readers[""])(self, node, define))
+
+    def _part(self, node: Node) -> Any:
+        part = Decoder(self._readers, self.blobs)
+        value = part.decode(node)
+        self.unknown += part.unknown
+        return value
 
     def fill_list(self, target: list[Any], nodes: list[Node]) -> list[Any]:
         """Append the values of `nodes`, also those that are not built yet."""

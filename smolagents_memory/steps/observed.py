@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, TypeVar, cast
@@ -21,6 +20,7 @@ from smolagents_memory.steps.plain import WRITERS, write_items
 STEPS_CHANGED = "steps_changed"
 STEP_EDITED = "step_edited"
 SYSTEM_PROMPT_CHANGED = "system_prompt_changed"
+STALE_STEPS_CHANGED = "stale_steps_changed"
 _EVENTS = (STEPS_CHANGED, STEP_EDITED, SYSTEM_PROMPT_CHANGED)
 
 
@@ -46,7 +46,7 @@ class ObservedSteps(list[MemoryStep]):
 
     def _splice(self, start: int, stop: int, new: Iterable[MemoryStep]) -> None:
         added = list(new)
-        if self._memory is None:  # replaced by another list since: a stale reference tells nobody
+        if self._memory is None:
             list.__setitem__(self, slice(start, stop), added)
         else:
             self._memory._splice(self, start, stop, added)
@@ -145,9 +145,11 @@ class ObservedMemory(AgentMemory):
     Events (see `on`):
 
     - `steps_changed`: `start`, `removed` and `added` (tuples of steps), `reset` (whether the memory was reset).
-    - `step_edited`: `step` and its `index`; edits inside a step are found when the next change is told, at
-      `flush()`, and when the last listener leaves.
+    - `step_edited`: `step`, its `index`, and `inputs_edited`, whether its input messages were. Edits inside a step
+      are found when the next change is told, at `flush()`, and when the last listener leaves.
     - `system_prompt_changed`: `system_prompt`, the step.
+    - `stale_steps_changed`: `added`, to a list that has been replaced since: they are not in the memory.
+    - `saved` and `restored`: `steps`, how many, and where: `path` or `session`.
 
     A listener that raises is logged and disturbs nobody. Without listeners nothing is looked for and nothing is paid.
 
@@ -160,6 +162,10 @@ class ObservedMemory(AgentMemory):
 
     origin: Origin | None = None
     """Where the memory comes from, if it was loaded."""
+    journaled_in: tuple[str, str] | None = None
+    """The database and the session that hold the steps, if a session was attached."""
+    journaled: tuple[MemoryStep, ...] = ()
+    """The steps that the session held when it was detached."""
 
     def __init__(self, system_prompt: str) -> None:
         self._prepare()
@@ -171,8 +177,6 @@ class ObservedMemory(AgentMemory):
         self._steps = self._owned([])
         self._snapshots: list[Snapshot] | None = None
         self._listeners = 0
-        self._untold: deque[tuple[str, dict[str, Any]]] = deque()
-        self._telling = False
 
     # -- listening ---------------------------------------------------------------------------------------------
 
@@ -203,7 +207,7 @@ class ObservedMemory(AgentMemory):
         """Look for edits inside the steps now, thoroughly, and tell them."""
         with self._lock:
             self._find_edits(thorough=True)
-            self._tell()
+            self.events.deliver()
 
     # -- what smolagents uses ----------------------------------------------------------------------------------
 
@@ -227,8 +231,8 @@ class ObservedMemory(AgentMemory):
             before = getattr(self, "_system_prompt", None)
             self._system_prompt = step
             if getattr(before, "system_prompt", None) != getattr(step, "system_prompt", None):
-                self._untold.append((SYSTEM_PROMPT_CHANGED, {"system_prompt": step}))
-                self._tell()
+                self.events.post(SYSTEM_PROMPT_CHANGED, self, system_prompt=step)
+                self.events.deliver()
 
     def reset(self) -> None:
         """Forget all steps; the system prompt stays."""
@@ -251,16 +255,20 @@ class ObservedMemory(AgentMemory):
         with self._lock:
             old, new = self._steps, self._owned(steps)
             self._find_edits()
-            old._memory = None
             self._steps = new
             if self._snapshots is not None:
                 self._snapshots = [Snapshot(step) for step in new]
             if reset or old or new:
                 self._change(0, tuple(old), tuple(new), reset)
-            self._tell()
+            self.events.deliver()
 
     def _splice(self, steps: ObservedSteps, start: int, stop: int, added: list[MemoryStep]) -> None:
         with self._lock:
+            if steps is not self._steps:  # a reference from before the list was replaced: its changes are not ours
+                list.__setitem__(steps, slice(start, stop), added)
+                self.events.post(STALE_STEPS_CHANGED, self, added=tuple(added))
+                self.events.deliver()
+                return
             self._find_edits()
             removed = tuple(steps[start:stop])
             list.__setitem__(steps, slice(start, stop), added)
@@ -268,34 +276,22 @@ class ObservedMemory(AgentMemory):
                 self._snapshots[start:stop] = [Snapshot(step) for step in added]
             if removed or added:
                 self._change(start, removed, tuple(added), False)
-            self._tell()
+            self.events.deliver()
 
     def _change(self, start: int, removed: tuple[Any, ...], added: tuple[Any, ...], reset: bool) -> None:
-        change = {"start": start, "removed": removed, "added": added, "reset": reset}
-        self._untold.append((STEPS_CHANGED, change))
+        self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
 
     def _find_edits(self, *, thorough: bool = False) -> None:
         for index, snapshot in enumerate(self._snapshots or ()):
             if snapshot.differs(thorough=thorough):
                 snapshot.take()
-                self._untold.append((STEP_EDITED, {"step": snapshot.step, "index": index}))
-
-    def _tell(self) -> None:
-        """Tell what is queued, in order, also when a listener itself changes the memory."""
-        if self._telling:
-            return
-        self._telling = True
-        try:
-            while self._untold:
-                name, data = self._untold.popleft()
-                self.events.emit(name, self, **data)
-        finally:
-            self._telling = False
+                edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
+                self.events.post(STEP_EDITED, self, **edit)
 
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners", "_untold", "_telling"}
+        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import pickle
 import tracemalloc
@@ -88,8 +89,18 @@ def test_messages_are_references_to_the_steps_that_show_them() -> None:
     prompt, steps = history([("none", 0)] * 5)
     writer = StepWriter(prompt)
     records = [writer.write(index, step) for index, step in enumerate(steps)]
-    assert records[5]["inputs"]["new"] == [[4, 0], [4, 3]]
-    assert records[5]["inputs"]["list"] == [[0, 8], [8], [9]]
+    assert records[5]["inputs"]["new"] == [{"all": [4, 4, 1]}]
+    assert records[5]["inputs"]["list"] == [[0, 8], [8, 2, 0]]
+
+
+def test_a_list_that_begins_anew_refers_to_all_steps_in_a_few_words() -> None:
+    prompt, steps = history([("none", 0)] * 50)
+    writer = StepWriter(prompt)
+    for index, step in enumerate(steps[:50]):
+        writer.write(index, dataclasses.replace(step, **({"model_input_messages": None} if index else {})))
+    record = writer.write(50, steps[50])
+    assert record["inputs"]["new"] == [{"all": [-1, 49, 1]}]
+    assert record["inputs"]["list"] == [[0, len(steps[50].model_input_messages), 0]]
 
 
 def test_our_rendering_is_what_smolagents_shows() -> None:
