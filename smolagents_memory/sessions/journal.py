@@ -61,7 +61,7 @@ class Journal:
         self.prompt: Kept | None = None
         self.lock = threading.RLock()
         self.error: Exception | None = None
-        self._writer = RecordWriter(position.next_record, self._shown)
+        self._writer = RecordWriter(position.next_record, lambda: (kept.number for kept in self._kept_now()))
         self._entry = Entry()
         self._pending: deque[Entry] = deque()
         self._fresh: dict[int, tuple[Kept, Snapshot]] = {}
@@ -105,10 +105,12 @@ class Journal:
     def adopt(self, live: list[Kept], prompt: Kept | None) -> None:
         """Go on from what was restored."""
         self.live, self.prompt = live, prompt
+        for kept in self._kept_now():
+            self._writer.adopt(kept.number, kept.step)
 
-    def _shown(self) -> Iterable[tuple[int, MemoryStep]]:
-        for kept in ([self.prompt] if self.prompt else []) + self.live:
-            yield kept.number, kept.step
+    def _kept_now(self) -> list[Kept]:
+        fresh = [kept for kept, _ in self._fresh.values()]
+        return [*([self.prompt] if self.prompt else []), *self.live, *fresh]
 
     # -- noting ------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,10 @@
-"""A process that is killed at any instant loses no step that was acknowledged, and another one goes on where it was."""
+"""A process killed at any instant loses no step that was acknowledged, and another one goes on where it was."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import random
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torture_worker import MARK, TASKS, live
+from torture_worker import MARK, TASKS, live, untimed
 
 from smolagents_memory.testing import explain_difference
 
@@ -92,10 +91,6 @@ class Life:
 
 def marks(record: str) -> set[int]:
     return {int(mark) for mark in MARK.findall(record)}
-
-
-def untimed(record: str) -> str:
-    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+\d:Z]*", "<time>", record)
 
 
 def torture(folder: Path, kind: str, kills: int, seed: int) -> None:

@@ -134,20 +134,24 @@ def call_output(mark: int, step: int) -> Any:
     }[step]
 
 
-def make_agent(kind: str, done: Path, life: int) -> Any:
+def make_agent(kind: str, done: Path, life: int = 0, *, work: type[Work] = Work, answer: Any = next_output) -> Any:
     agent_class = {"code": CodeAgent, "calls": ToolCallingAgent}[kind]
 
     def script() -> Any:
         while True:
-            yield lambda messages: next_output(kind, messages)
+            yield lambda messages: answer(kind, messages)
 
     return agent_class(
-        tools=[Work(done, life), Refuse(), Picture()],
+        tools=[work(done, life), Refuse(), Picture()],
         model=ScriptedModel(script(), record="none"),
         step_callbacks={ActionStep: SHAPE, PlanningStep: [STAMP]},
         planning_interval=2,
         verbosity_level=-1,
     )
+
+
+def untimed(record: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+\d:Z]*", "<time>", record)
 
 
 def record(agent: Any) -> str:
@@ -171,6 +175,10 @@ def live(conn: Any, url: str, kind: str, done: Path, life: int) -> None:
     conn.close()
 
 
+def picture_of(task: int) -> Image.Image:
+    return Image.new("RGB", (10, 10), (0, task, 0))
+
+
 def go_on(conn: Any, url: str, kind: str, done: Path, life: int) -> Any:
     random.seed(f"{done}{life}")
     agent = make_agent(kind, done, life)
@@ -191,6 +199,5 @@ def go_on(conn: Any, url: str, kind: str, done: Path, life: int) -> Any:
         if begun:
             session.resume(agent)
         for task in range(begun + 1, TASKS + 1):
-            picture = Image.new("RGB", (10, 10), (0, task, 0))
-            agent.run(f"Torture {task}.", reset=False, images=[picture], max_steps=STEPS + 1)
+            agent.run(f"Torture {task}.", reset=False, images=[picture_of(task)], max_steps=STEPS + 1)
     return record(agent), [(run.state, run.answer, run.steps) for run in session.runs()]
