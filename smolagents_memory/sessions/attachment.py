@@ -39,7 +39,7 @@ class Attachment:
         restored.warn(session.session_id)
         if not adopted:
             self.report = put_into(agent, restored, self._place)
-            self.journal.adopt(restored.live, restored.prompt)
+            self.journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
             self.runtime.begin()
         memory = observed(agent)
         memory.journaled_in = self._place
@@ -82,7 +82,7 @@ class Attachment:
         try:
             self.journal.check_ownership()
         except SessionStorageError as error:
-            logger.error("session %r cannot be read now: %s", self.session.session_id, error)
+            self.journal.hold(error, "the run begins all the same")
         self.log.announced = max_steps
 
         def ended(state: str, error: BaseException | None) -> None:
@@ -143,7 +143,8 @@ class Attachment:
             rows.let_go(self.session.database, self.journal.position, self._token)
         except SessionStorageError as error:
             ownership.release(self._token)
-            logger.error("session %r could not be let go: %s", self.session.session_id, error)
+            if self.journal.error is None:  # otherwise it was said
+                logger.error("session %r could not be let go: %s", self.session.session_id, error)
 
 
 def _same_objects(steps: Sequence[MemoryStep], others: Sequence[MemoryStep]) -> bool:

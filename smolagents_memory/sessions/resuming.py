@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from smolagents_memory._errors import SessionError
 from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.envelope import unpack
+from smolagents_memory.sessions.envelope import unpack_if_whole
 from smolagents_memory.sessions.reading import read_one
 from smolagents_memory.sessions.sensors import watched
 from smolagents_memory.sessions.stepping import answer_of, iter_steps
@@ -64,7 +64,7 @@ def _last_run(attachment: Attachment) -> dict[str, Any] | None:
     if row is None:
         return None
     columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
-    return {**{name: getattr(row, name) for name in columns}, "details": unpack(row.details)}
+    return {**{name: getattr(row, name) for name in columns}, "details": unpack_if_whole(row.details, "what is noted of the run")}
 
 
 def _take_back_forced_answer(memory: Any, limit: int) -> None:

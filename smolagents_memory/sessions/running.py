@@ -9,6 +9,7 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.utils import AgentMaxStepsError
 
+from smolagents_memory.sessions.envelope import unpack_if_whole
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.stepping import Answer, answer_of
 from smolagents_memory.steps.values import decode_value, encode_value
@@ -113,13 +114,14 @@ def _answer_node(answer: Any) -> Any:
     return encode_value(answer if short else f"[a {type(answer).__name__}; see the last step]")
 
 
-def described(row: Any, details: dict[str, Any], *, alive: bool) -> Run:
+def described(row: Any, *, alive: bool) -> Run:
     """A row of the table of runs, for people."""
+    details = unpack_if_whole(row.details, f"what is noted of run {row.number}")
     state = INTERRUPTED if row.state == RUNNING and not alive else row.state
     return Run(
         number=row.number,
         state=state,
-        task=decode_value(details["task"]),
+        task=decode_value(details.get("task", "")),
         started=row.started,
         ended=row.ended,
         steps=row.steps,
