@@ -47,7 +47,9 @@ def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | 
         if steps.done:  # it had its answer: take it as it was given, not as callbacks have cut it since
             given = answer_of([_original(attachment, _last_action(memory.steps))], agent.state)
             return handle_agent_output_types(steps.answer if given is None else given.value)
-        steps._images = _original_images(attachment, task)
+        asked = _original(attachment, task)  # callbacks may have added to its text and pruned its images since
+        steps.task = agent.task = asked.task
+        steps._images = asked.task_images
         for _ in steps:
             if steps.done:
                 break
@@ -64,7 +66,8 @@ def _last_run(attachment: Attachment) -> dict[str, Any] | None:
     if row is None:
         return None
     columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
-    return {**{name: getattr(row, name) for name in columns}, "details": unpack_if_whole(row.details, "what is noted of the run")}
+    details = unpack_if_whole(row.details, "what is noted of the run")
+    return {**{name: getattr(row, name) for name in columns}, "details": details}
 
 
 def _take_back_forced_answer(memory: Any, limit: int) -> None:
@@ -100,11 +103,6 @@ def _tell_what_is_missing(attachment: Attachment) -> None:
     if note:
         attachment.agent.memory.steps.append(NoteStep(note, kind="restored"))
         attachment.report.missing.clear()
-
-
-def _original_images(attachment: Attachment, task: TaskStep) -> Any:
-    """The images that the run was given, which callbacks may have pruned from the task since."""
-    return _original(attachment, task).task_images
 
 
 def _last_action(steps: Sequence[MemoryStep]) -> ActionStep:
