@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         CallbackSignatureError,
         DamagedFileError,
         DecodeError,
+        EmbeddingError,
         ForeignFileError,
         MemoryFileError,
         MemoryLossWarning,
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
         SessionNotFoundError,
         SessionStorageError,
         SmolagentsMemoryError,
+        StoreBusyError,
+        StoreError,
+        StoreFormatError,
+        StoreUnavailableError,
+        ToolStateError,
+        UnsupportedValueError,
     )
     from smolagents_memory._events import Event, Events
     from smolagents_memory.steps.notes import NoteStep
@@ -39,6 +46,7 @@ _ERRORS = (
     "CallbackSignatureError",
     "DamagedFileError",
     "DecodeError",
+    "EmbeddingError",
     "ForeignFileError",
     "MemoryFileError",
     "MemoryLossWarning",
@@ -52,6 +60,12 @@ _ERRORS = (
     "SessionNotFoundError",
     "SessionStorageError",
     "SmolagentsMemoryError",
+    "StoreBusyError",
+    "StoreError",
+    "StoreFormatError",
+    "StoreUnavailableError",
+    "ToolStateError",
+    "UnsupportedValueError",
 )
 _HOMES = {
     "_errors": _ERRORS,
