@@ -24,9 +24,7 @@ DAY = 86_400.0
 _items = schema.items.c
 _LIGHT = (_items.id, _items.place, _items.words, _items.word_count)
 _HISTORY = (_items.created, _items.touched, _items.importance, _items.useful)
-_BY_ID = select(*_LIGHT, *_HISTORY).where(
-    _items.id.in_(bindparam("ids", expanding=True)), _items.archived.is_(None)
-)
+_BY_ID = select(*_LIGHT, *_HISTORY).where(_items.id.in_(bindparam("ids", expanding=True)), _items.archived.is_(None))
 _BY_PLACE = select(*_LIGHT, *_HISTORY).where(
     _items.place.in_(bindparam("places", expanding=True)), _items.archived.is_(None)
 )
@@ -83,7 +81,9 @@ class Recall:
 class _Search:
     """One search: its state, so that no function needs ten arguments."""
 
-    def __init__(self, recall: Recall, connection: Connection, state: Row[Any], sentences: list[str], matrix: Any) -> None:
+    def __init__(
+        self, recall: Recall, connection: Connection, state: Row[Any], sentences: list[str], matrix: Any
+    ) -> None:
         self.recall, self.ranker, self.connection = recall, recall.ranker, connection
         self.indexes = recall.vault.indexes
         self.scope, self.live, self.last = state.id, state.live, state.last

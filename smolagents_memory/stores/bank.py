@@ -84,7 +84,9 @@ class Bank:
                     return
                 statement = RECORDS.where(_items.scope_id == scope, _items.id > last).order_by(_items.id).limit(CHUNK)
                 if archived is not None:
-                    statement = statement.where(_items.archived.is_not(None) if archived else _items.archived.is_(None))
+                    statement = statement.where(
+                        _items.archived.is_not(None) if archived else _items.archived.is_(None)
+                    )
                 rows = connection.execute(statement).all()
             if not rows:
                 return
@@ -269,13 +271,21 @@ class Bank:
         vector = schema.vectors.c
         for some in chunks(ids):
             connection.execute(update(schema.items).where(_items.id.in_(some)).values(archived=None))
-            rows = connection.execute(select(_items.id, _items.words, _items.word_count).where(_items.id.in_(some))).all()
+            rows = connection.execute(
+                select(_items.id, _items.words, _items.word_count).where(_items.id.in_(some))
+            ).all()
             full_text_of(connection).add(connection, [(row.id, scope, row.words) for row in rows])
             self._count(connection, scope, len(rows), sum(row.word_count for row in rows))
-            old = connection.execute(select(vector.id).where(vector.item_id.in_(some)).order_by(vector.id)).scalars().all()
+            old = (
+                connection.execute(select(vector.id).where(vector.item_id.in_(some)).order_by(vector.id))
+                .scalars()
+                .all()
+            )
             first = take_numbers(connection, len(old))
             for number, each in enumerate(old):  # a new number each: to an index they are new
-                connection.execute(update(schema.vectors).where(vector.id == each).values(id=first + number, live=True))
+                connection.execute(
+                    update(schema.vectors).where(vector.id == each).values(id=first + number, live=True)
+                )
 
     def _count(self, connection: Connection, scope: int, live: int, words: int) -> None:
         if live or words:

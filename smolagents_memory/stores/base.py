@@ -14,8 +14,6 @@ Value = TypeVar("Value")
 Meta = Mapping[str, Any]
 Where = Mapping[str, Any]
 
-_MISSING = object()
-
 
 @dataclass(frozen=True)
 class Hit(Generic[Value]):
@@ -97,7 +95,7 @@ class MemoryStore(ABC, Generic[Value]):
         """Drop everything."""
         self.forget_many(list(self))
 
-    def close(self) -> None:  # noqa: B027 — most stores hold nothing
+    def close(self) -> None:
         """Let go of files and connections. The store may be used again and opens them anew."""
 
     def __contains__(self, key: object) -> bool:

@@ -211,5 +211,7 @@ def _translation(database: Database, error: Exception) -> StoreError:
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     what = f"{type(cause).__name__}: {str(cause)[:300]}"
     if isinstance(error, DatabaseError) and not isinstance(error, OperationalError) and "not a database" in what:
-        return StoreFormatError(f"{database!r} is not a database of memories, or is damaged ({what}); it was left as is")
+        return StoreFormatError(
+            f"{database!r} is not a database of memories, or is damaged ({what}); it was left as is"
+        )
     return StoreUnavailableError(f"{database!r} could not be read or written ({what}); nothing was half-written")

@@ -23,7 +23,9 @@ class FullText(Protocol):
 
     def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]: ...
 
-    def candidates(self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int) -> list[int]: ...
+    def candidates(
+        self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int
+    ) -> list[int]: ...
 
     def erase(self, connection: Connection) -> None: ...
 
@@ -42,9 +44,7 @@ class SqliteText:
     """One FTS5 table for all scopes. It keeps no text of its own: what it holds can be made again from the words."""
 
     def create(self, connection: Connection) -> None:
-        connection.exec_driver_sql(
-            "CREATE VIRTUAL TABLE memory_words USING fts5(words, tokenize='ascii', content='')"
-        )
+        connection.exec_driver_sql("CREATE VIRTUAL TABLE memory_words USING fts5(words, tokenize='ascii', content='')")
         connection.exec_driver_sql("CREATE VIRTUAL TABLE memory_word_counts USING fts5vocab(memory_words, 'row')")
 
     def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
@@ -94,9 +94,7 @@ class PostgresText:
     LARGEST = 900_000  # bytes of words: a tsvector takes a megabyte
 
     def create(self, connection: Connection) -> None:
-        connection.execute(
-            text("CREATE TABLE memory_words (item_id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)")
-        )
+        connection.execute(text("CREATE TABLE memory_words (item_id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)"))
         connection.execute(text("CREATE INDEX memory_words_gin ON memory_words USING GIN (words)"))
 
     def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:

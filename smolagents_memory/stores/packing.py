@@ -51,3 +51,14 @@ def _plain(value: Any) -> bool:
             for k, v in value.items()
         )
     return value is None or type(value) in (str, int, bool)
+
+
+def searchable(value: Any) -> str:
+    """The text by which a value is found."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return " ".join(f"{name} {searchable(each)}" for name, each in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return " ".join(map(searchable, value))
+    return "" if value is None or isinstance(value, (bytes, bytearray)) else str(value)

@@ -63,9 +63,7 @@ class Places:
 
     def save(self) -> None:
         for number, position in self._sources.values():
-            self._connection.execute(
-                update(schema.sources).where(schema.sources.c.id == number).values(next=position)
-            )
+            self._connection.execute(update(schema.sources).where(schema.sources.c.id == number).values(next=position))
 
     def _find(self, source: str) -> list[int]:
         table = schema.sources
@@ -74,9 +72,7 @@ class Places:
         if row is not None:
             return [row.id, row.next]
         number = take_numbers(self._connection, 1)
-        self._connection.execute(
-            insert(table).values(id=number, scope_id=self._scope, name=to_bytes(source), next=0)
-        )
+        self._connection.execute(insert(table).values(id=number, scope_id=self._scope, name=to_bytes(source), next=0))
         return [number, 0]
 
 
@@ -137,5 +133,3 @@ def chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Pieces small enough for one statement."""
     for start in range(0, len(values), CHUNK):
         yield values[start : start + CHUNK]
-
-

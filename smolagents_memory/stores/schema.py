@@ -22,8 +22,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    inspect,
     insert,
+    inspect,
     select,
     text,
 )

@@ -17,7 +17,7 @@ STOP_WORDS = frozenset(
     ourselves out over own please re s same shall she should shouldn so some such t than that the their theirs them
     themselves then there these they this those through to too under until up us ve very was wasn we were weren what
     when where which while who whom whose why will with won would wouldn you your yours yourself yourselves
-    """.split()
+    """.split()  # noqa: SIM905 — a list of words reads as one
 )
 LONGEST = 64  # characters of a word that are told apart; hashes and the like stay distinct, megabytes do not
 
