@@ -38,8 +38,12 @@ if TYPE_CHECKING:
         UnsupportedValueError,
     )
     from smolagents_memory._events import Event, Events
+    from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
+    from smolagents_memory.steps.files import Origin, export_memory, import_memory, load_memory, save_memory
     from smolagents_memory.steps.notes import NoteStep
     from smolagents_memory.steps.observed import ObservedMemory
+    from smolagents_memory.steps.registry import register_step, register_value
+    from smolagents_memory.steps.values import NotKept, Unknown, decode_value, encode_value
 
 
 _ERRORS = (
@@ -70,8 +74,12 @@ _ERRORS = (
 _HOMES = {
     "_errors": _ERRORS,
     "_events": ("Event", "Events"),
+    "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
+    "steps.files": ("Origin", "export_memory", "import_memory", "load_memory", "save_memory"),
     "steps.notes": ("NoteStep",),
     "steps.observed": ("ObservedMemory",),
+    "steps.registry": ("register_step", "register_value"),
+    "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

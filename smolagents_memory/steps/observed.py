@@ -12,6 +12,7 @@ from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
 
 from smolagents_memory._events import Events, Listener
 from smolagents_memory.steps.edits import Snapshot
+from smolagents_memory.steps.plain import WRITERS, write_items
 
 
 STEPS_CHANGED = "steps_changed"
@@ -120,6 +121,9 @@ class ObservedSteps(list[MemoryStep]):
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Any:
         return (list, (list(self),))
+
+
+WRITERS[ObservedSteps] = ("list", write_items)
 
 
 class ObservedMemory(AgentMemory):  # type: ignore[misc]

@@ -1,0 +1,322 @@
+"""Input messages: every step holds all messages before it, so they are stored as references, content and ranges.
+
+Each distinct message has a number. A message that equals what a known step shows is a reference to it, any other one
+is stored once by its content. A step's list of messages is stored as ranges of the list before it and numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from array import array
+from collections.abc import Callable
+from typing import Any, SupportsIndex, TypeVar, cast
+
+from smolagents.memory import MemoryStep
+from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
+
+from smolagents_memory._errors import DecodeError
+from smolagents_memory.steps.blobs import Blobs
+from smolagents_memory.steps.graph import Node
+from smolagents_memory.steps.plain import WRITERS, write_items
+from smolagents_memory.steps.rendering import render
+from smolagents_memory.steps.values import new_encoder
+
+
+Range = list[int]  # [start, count] in the list before, or [number] of a message
+_STANDARD = frozenset(("role", "content", "tool_calls", "raw", "token_usage"))
+_KEYFRAME = 64
+
+
+class Messages:
+    """The distinct messages of one history, by number, and each list of them."""
+
+    def __init__(self) -> None:
+        self.originals: list[ChatMessage] = []
+        self._ranges: list[list[Range]] = []
+        self._keyframes: dict[int, array[int]] = {}
+        self._last: array[int] = array("I")
+
+    def add_list(self, ranges: list[Range]) -> InputMessages:
+        """The list that these ranges of the list before make."""
+        numbers = _resolve(ranges, self._last)
+        if len(numbers) and max(numbers) >= len(self.originals):
+            raise DecodeError(f"a list of messages refers to message {max(numbers)} of {len(self.originals)}")
+        at = len(self._ranges)
+        self._ranges.append(ranges)
+        if at % _KEYFRAME == 0:
+            self._keyframes[at] = numbers
+        self._last = numbers
+        return InputMessages._of(self, at, len(numbers))
+
+    def numbers(self, at: int) -> array[int]:
+        """The numbers of the messages in a list."""
+        start = at - at % _KEYFRAME
+        numbers = self._keyframes[start]
+        for ranges in self._ranges[start + 1 : at + 1]:
+            numbers = _resolve(ranges, numbers)
+        return numbers
+
+
+def _resolve(ranges: list[Range], before: array[int]) -> array[int]:
+    numbers = array("I")
+    for each in ranges:
+        if len(each) == 1:
+            numbers.append(each[0])
+        else:
+            start, count = each
+            if not 0 <= start <= start + count <= len(before):
+                raise DecodeError(f"a list of messages takes {count} from {start} of a list of {len(before)}")
+            numbers.extend(before[start : start + count])
+    return numbers
+
+
+class InputMessages(list[ChatMessage]):
+    """A loaded step's input messages, made when they are first looked at, so that a long history stays small.
+
+    It behaves as the list it is. Its messages are its own; their strings and images are shared with other steps.
+    """
+
+    _source: tuple[Messages, int, int] | None = None
+
+    @classmethod
+    def _of(cls, messages: Messages, at: int, length: int) -> InputMessages:
+        made = cls()
+        made._source = (messages, at, length)
+        return made
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nobody has looked at the messages yet."""
+        return self._source is not None
+
+    def originals(self) -> tuple[Messages, array[int]] | None:
+        """Where the messages come from, as long as nobody has looked at them."""
+        if self._source is None:
+            return None
+        messages, at, _ = self._source
+        return messages, messages.numbers(at)
+
+    def _make(self) -> None:
+        source = self.originals()
+        if source is not None:
+            self._source = None
+            list.extend(self, [fresh(source[0].originals[number]) for number in source[1]])
+
+    def __len__(self) -> int:
+        return self._source[2] if self._source is not None else list.__len__(self)
+
+    def __radd__(self, other: list[ChatMessage], /) -> list[ChatMessage]:
+        self._make()
+        return list.__add__(other, self)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Any:
+        return (list, (list(self),))
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _making(method: _Method) -> _Method:
+    def made(self: InputMessages, *args: Any, **options: Any) -> Any:
+        self._make()
+        return method(self, *args, **options)
+
+    return cast("_Method", made)
+
+
+for _name in (
+    *("__iter__", "__getitem__", "__setitem__", "__delitem__", "__contains__", "__reversed__", "__repr__", "__eq__"),
+    *("__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__add__", "__iadd__", "__mul__", "__rmul__", "__imul__"),
+    *("append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "sort"),
+):
+    setattr(InputMessages, _name, _making(getattr(list, _name)))
+InputMessages.__hash__ = None  # type: ignore[assignment]
+WRITERS[InputMessages] = ("list", write_items)
+
+
+def fresh(message: ChatMessage) -> ChatMessage:
+    """A message of one's own with the same strings and images."""
+    made = object.__new__(type(message))
+    made.__dict__.update(message.__dict__)
+    if type(message.content) is list:
+        made.content = [dict(part) if type(part) is dict else part for part in message.content]
+    if message.tool_calls:
+        made.tool_calls = [_fresh_call(call) for call in message.tool_calls]
+    if message.token_usage is not None:
+        made.token_usage = copy.copy(message.token_usage)
+    return made
+
+
+def _fresh_call(call: ChatMessageToolCall) -> ChatMessageToolCall:
+    made = copy.copy(call)
+    if isinstance(call.function, ChatMessageToolCallFunction):
+        made.function = copy.copy(call.function)
+        made.function.arguments = _fresh_value(call.function.arguments)
+    return made
+
+
+def _fresh_value(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _fresh_value(item) for key, item in value.items()}
+    return [_fresh_value(item) for item in value] if type(value) is list else value
+
+
+class MessageWriter:
+    """Numbers the messages of a history while it is written, and says what is new in each list."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self.blobs = blobs
+        self.originals: list[ChatMessage] = []
+        self.losses: list[str] = []
+        self._numbers: dict[Any, int] = {}
+        self._shown: dict[Any, Node] = {}  # key → [step, index]: what the steps show, until it has a number
+        self._before: list[int] = []
+        self._translations: dict[int, tuple[Messages, dict[int, int]]] = {}
+        self._new: list[Node] = []
+
+    def show(self, reference: Node, step: MemoryStep) -> None:
+        """From now on, messages equal to what `step` shows are references to `reference`."""
+        try:
+            shown = render(step)
+        except Exception:  # noqa: BLE001 — a step of odd content; its messages are stored by content
+            return
+        for index, message in enumerate(shown):
+            if message is not None:
+                self._shown[self._key(message)] = [reference, index]
+
+    def write(self, messages: list[Any]) -> dict[str, Node] | None:
+        """What to store for a list of messages, or None if it is no such list: {"new": …, "list": …}."""
+        self._new = []
+        source = messages.originals() if isinstance(messages, InputMessages) else None
+        if source is not None:
+            numbers = [self._translated(source[0], number) for number in source[1]]
+            ranges = self._ranges(numbers, int.__eq__, lambda number: number)
+        elif all(type(message) is ChatMessage for message in messages):
+            ranges = self._ranges(
+                messages, lambda message, number: _evidently_equal(message, self.originals[number]), self._number
+            )
+        else:
+            return None
+        return {"new": self._new, "list": ranges}
+
+    def _ranges(
+        self, items: list[Any], is_message: Callable[[Any, int], bool], number_of: Callable[[Any], int]
+    ) -> list[Range]:
+        """A list as ranges of the list before it. What goes on as that list did is compared, not looked up."""
+        before, known = self._before, len(self.originals)
+        places: dict[int, int] | None = None
+        numbers: list[int] = []
+        ranges: list[Range] = []
+        expected = 0
+        for item in items:
+            if expected < len(before) and is_message(item, before[expected]):
+                place = expected
+            else:
+                number = number_of(item)
+                if number >= known:
+                    numbers.append(number)
+                    ranges.append([number])
+                    continue
+                if places is None:
+                    places = {each: at for at, each in enumerate(before)}
+                place = places.get(number, -1)
+                if place < 0:
+                    numbers.append(number)
+                    ranges.append([number])
+                    continue
+            numbers.append(before[place])
+            if ranges and len(ranges[-1]) == 2 and sum(ranges[-1]) == place:
+                ranges[-1][1] += 1
+            else:
+                ranges.append([place, 1])
+            expected = place + 1
+        self._before = numbers
+        return ranges
+
+    def _number(self, message: ChatMessage) -> int:
+        key = self._key(message)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.originals)
+            self.originals.append(fresh(message))
+            self._new.append(self._shown.get(key) or self._content(message))
+        return number
+
+    def _content(self, message: ChatMessage) -> Node:
+        encoder = new_encoder(self.blobs)
+        node = encoder.encode(message)
+        self.losses.extend(encoder.losses)
+        return node
+
+    def _translated(self, source: Messages, number: int) -> int:
+        _, known = self._translations.setdefault(id(source), (source, {}))
+        if number not in known:
+            known[number] = self._number(source.originals[number])
+        return known[number]
+
+    def _key(self, message: ChatMessage) -> Any:
+        if _is_simple(message) and type(message.role) is MessageRole:
+            part = message.content[0]
+            if part.keys() == {"type", "text"} and part["type"] == "text" and type(part["text"]) is str:
+                return message.role, part["text"]
+        return json.dumps(new_encoder(self.blobs).encode(message))
+
+
+def _is_simple(message: ChatMessage) -> bool:
+    """One part, and nothing but role and content."""
+    return (
+        type(message.content) is list
+        and len(message.content) == 1
+        and type(message.content[0]) is dict
+        and message.tool_calls is None
+        and message.token_usage is None
+        and message.__dict__.keys() == _STANDARD
+    )
+
+
+def _evidently_equal(message: ChatMessage, known: ChatMessage) -> bool:
+    """Whether two messages are equal, by looks alone: False means only that nobody can tell at a glance."""
+    if message.role is not known.role or not _is_simple(message) or not _is_simple(known):
+        return False
+    part, other = message.content[0], known.content[0]
+    if part.keys() != other.keys() or part["type"] != other["type"]:
+        return False
+    if part["type"] == "text":
+        return len(part) == 2 and type(part["text"]) is str and part["text"] == other["text"]
+    return part["type"] == "image" and len(part) == 2 and part["image"] is other["image"]
+
+
+class MessageReader:
+    """Rebuilds the messages of a history while it is read."""
+
+    def __init__(self, decode: Callable[[Node], Any]) -> None:
+        self.messages = Messages()
+        self._decode = decode
+        self._shown: dict[Any, list[ChatMessage | None]] = {}
+
+    def show(self, reference: Node, step: MemoryStep) -> None:
+        """Tell what a step shows; later lists may refer to it."""
+        try:
+            self._shown[reference] = render(step)
+        except Exception:  # noqa: BLE001 — the writer could not render it either, and refers to none of it
+            return
+
+    def read(self, stored: dict[str, Any]) -> InputMessages:
+        """The list that `MessageWriter.write` stored."""
+        for node in stored["new"]:
+            self.messages.originals.append(self._referred(*node) if isinstance(node, list) else self._own(node))
+        return self.messages.add_list(stored["list"])
+
+    def _referred(self, reference: Node, index: int) -> ChatMessage:
+        shown = self._shown.get(reference, [])
+        message = shown[index] if 0 <= index < len(shown) else None
+        if message is None:
+            raise DecodeError(f"a message refers to message {index} of step {reference}, which shows no such message")
+        return message
+
+    def _own(self, node: Node) -> ChatMessage:
+        message = self._decode(node)
+        if not isinstance(message, ChatMessage):
+            raise DecodeError(f"this should be a message: {str(node)[:60]}")
+        return message
