@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, bindparam, select
 
 from smolagents_memory.memory.ranking import Candidate, Ranker, best_of_parts, lend, relevance, sentence_weights
 from smolagents_memory.stores import schema
@@ -81,9 +81,7 @@ class Recall:
 class _Search:
     """One search: its state, so that no function needs ten arguments."""
 
-    def __init__(
-        self, recall: Recall, connection: Connection, state: Row[Any], sentences: list[str], matrix: Any
-    ) -> None:
+    def __init__(self, recall: Recall, connection: Connection, state: Any, sentences: list[str], matrix: Any) -> None:
         self.recall, self.ranker, self.connection = recall, recall.ranker, connection
         self.indexes = recall.vault.indexes
         self.scope, self.live, self.last = state.id, state.live, state.last
@@ -91,7 +89,7 @@ class _Search:
         self.sentences, self.matrix = sentences, matrix
         self.wanted: dict[str, float] = {}
         self.candidates: dict[int, Candidate] = {}
-        self.history: dict[int, Row[Any]] = {}
+        self.history: dict[int, Any] = {}
         self.spreads: list[tuple[float, float]] = []
 
     def run(
@@ -152,7 +150,7 @@ class _Search:
             return text.candidates(self.connection, self.scope, dict(rarest), limit)
         return text.candidates(self.connection, self.scope, self.weights, limit)
 
-    def _load(self, results: Iterable[Iterable[Row[Any]]]) -> list[int]:
+    def _load(self, results: Iterable[Iterable[Any]]) -> list[int]:
         added = []
         for rows in results:
             for row in rows:

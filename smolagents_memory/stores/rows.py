@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.packing import pack, to_bytes, to_text, unpack
@@ -95,7 +95,7 @@ def embedder_id(connection: Connection, name: str) -> int:
     return int(found)
 
 
-def record_of(row: Row[Any]) -> Record:
+def record_of(row: Any) -> Record:
     """A row as a record."""
     value = to_text(row.value) if row.is_text else unpack(bytes(row.value).decode("ascii"))
     return Record(
