@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, case, delete, func, insert, select
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.database import Database
 from smolagents_memory.stores.full_text import full_text_of
-from smolagents_memory.stores.packing import pack, to_bytes
+from smolagents_memory.stores.packing import pack, to_bytes, to_text
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.rows import (
     BY_KEY,
@@ -92,6 +92,36 @@ class Bank:
                 return
             yield from map(record_of, rows)
             last = rows[-1].id
+
+    def histories(self) -> list[Record]:
+        """The memories that are not put away, without their texts: what forgetting needs to know."""
+        columns = (_items.key, _items.importance, _items.created, _items.touched, _items.uses, _items.pinned)
+        with self.database.read() as connection:
+            scope = self.scope_id(connection)
+            rows = connection.execute(select(*columns).where(_items.scope_id == scope, _items.archived.is_(None)))
+            return [
+                Record(
+                    to_text(key),
+                    None,
+                    importance=importance,
+                    created=created,
+                    touched=touched,
+                    uses=uses,
+                    pinned=pinned,
+                )
+                for key, importance, created, touched, uses, pinned in rows
+            ]
+
+    def take_turn(self, now: float, every: float) -> bool:
+        """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
+        table = schema.scopes
+        with self.database.read() as connection:
+            scope = self.scope_id(connection)
+            due = (table.c.id == scope) & (table.c.decayed <= now - every)
+            if scope is None or connection.execute(select(table.c.id).where(due)).first() is None:
+                return False
+        with self.database.write() as connection:
+            return bool(connection.execute(update(table).where(due).values(decayed=now)).rowcount)
 
     def count(self, *, archived: bool | None = False) -> int:
         """How many memories there are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic
@@ -27,7 +28,7 @@ from smolagents_memory.stores.base import (
     checked_top_k,
 )
 from smolagents_memory.stores.chroma_folder import ChromaFolder, chroma_folder
-from smolagents_memory.stores.chroma_records import Entry, entries_of, entry_of, id_of
+from smolagents_memory.stores.chroma_records import ORDER, PART, Entry, entries_of, entry_of, id_of, ids_of
 from smolagents_memory.stores.embedding import Vectors, default_embedder, resolved_embedder
 from smolagents_memory.stores.filters import compiled
 
@@ -63,6 +64,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
             raise UnsupportedValueError("give one of path, url, cloud and client")
         self._folder: ChromaFolder | None = chroma_folder(path) if path is not None else None
         self._connect: Callable[[], Any] = lambda: _client(self._folder, url, cloud, client)
+        self._held: tuple[Any, Any] | None = None  # the folder's client, and the collection it gave
         self._name = collection if isinstance(collection, str) else None
         self._own: Any = None if isinstance(collection, str) else collection
         self._process = os.getpid()
@@ -80,7 +82,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         """Add all; what cannot be kept or embedded is refused before anything is written."""
         new: dict[str, Entry] = {}
         for key, value, *meta in items:
-            new[checked_key(key)] = entry_of(key, value, checked_meta(meta[0] if meta else None))
+            new[checked_key(key)] = entry_of(checked_key(key), value, checked_meta(meta[0] if meta else None))
         if not new:
             return 0
         entries = list(new.values())
@@ -88,16 +90,16 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         rows = [row for entry, matrix in zip(entries, matrices, strict=True) for row in entry.rows(matrix)]
         with _translated():
             collection = self._collection()
-            known = self._order(collection, entries)
-            self._drop_parts(collection, [entry.id for entry in entries])
+            known, stale = self._order(collection, entries)
             for start in range(0, len(rows), BATCH):
                 some = rows[start : start + BATCH]
                 collection.upsert(
                     ids=[row.id for row in some],
                     embeddings=[row.vector for row in some],
                     documents=[row.document for row in some],
-                    metadatas=[{**row.metadata, "smolagents_memory_order": known[row.owner]} for row in some],
+                    metadatas=[{**row.metadata, ORDER: known[row.owner]} for row in some],
                 )
+            _delete(collection, sorted(stale - {row.id for row in rows}))
         return len(new)
 
     def get(self, key: str) -> Value | None:
@@ -124,23 +126,25 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
                 limit *= 10
 
     def forget(self, key: str) -> bool:
-        if self._one(key) is None:
-            return False
+        return bool(self.forget_many([key]))
+
+    def forget_many(self, keys: Iterable[str]) -> int:
+        """Drop several; returns how many were there."""
+        names = list(dict.fromkeys(id_of(checked_key(key)) for key in keys))
+        count = 0
         with _translated():
             collection = self._collection()
-            self._drop_parts(collection, [id_of(key)])
-            collection.delete(ids=[id_of(key)])
-        return True
+            for start in range(0, len(names), BATCH):
+                found = collection.get(ids=names[start : start + BATCH], include=["metadatas"])
+                count += len(found["ids"])
+                _delete(collection, [name for pair in _pairs(found) for name in ids_of(*pair)])
+        return count
 
     def items(self) -> Iterator[tuple[str, Value, dict[str, Any]]]:
         with _translated():
             collection = self._collection()
             found = collection.get(include=["metadatas"])
-        first = [
-            ((metadata or {}).get("smolagents_memory_order", 0), name)
-            for name, metadata in zip(found["ids"], found["metadatas"], strict=True)
-            if not (metadata or {}).get("smolagents_memory_part")
-        ]
+        first = [(metadata.get(ORDER, 0), name) for name, metadata in _pairs(found) if not metadata.get(PART)]
         names = [name for _, name in sorted(first, key=lambda pair: pair[0])]
         for start in range(0, len(names), BATCH):
             with _translated():
@@ -151,7 +155,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
     def __len__(self) -> int:
         with _translated():
             collection = self._collection()
-            parts = collection.get(where={"smolagents_memory_part": {"$gt": 0}}, include=[])["ids"]
+            parts = collection.get(where={PART: {"$gt": 0}}, include=[])["ids"]
             return int(collection.count()) - len(parts)
 
     def close(self) -> None:
@@ -163,7 +167,11 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
     def _collection(self) -> Any:
         if self._name is None:
             return self._own
-        return _named(self._connect(), self._name, self._vectors)
+        client = self._folder.client() if self._folder is not None else None
+        held = self._held
+        if held is None or held[0] is not client:
+            held = self._held = (client, _named(client or self._connect(), self._name, self._vectors))
+        return held[1]
 
     def _one(self, key: str) -> tuple[str, Any, dict[str, Any]] | None:
         with _translated():
@@ -193,24 +201,26 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
                 best[key] = Hit(key, whole[1], best[key].score, whole[2])
         return sorted(best.values(), key=lambda hit: -hit.score)
 
-    def _order(self, collection: Any, entries: list[Entry]) -> dict[str, float]:
-        """When each was first added: what is replaced keeps its place."""
-        import time
-
+    def _order(self, collection: Any, entries: list[Entry]) -> tuple[dict[str, float], set[str]]:
+        """When each was first added (what is replaced keeps its place), and the rows that are there of them."""
         now = time.time()
         known = {entry.id: now + number * 1e-6 for number, entry in enumerate(entries)}
+        there: set[str] = set()
         for start in range(0, len(entries), BATCH):
-            found = collection.get(ids=[entry.id for entry in entries[start : start + BATCH]], include=["metadatas"])
-            for name, metadata in zip(found["ids"], found["metadatas"], strict=True):
-                known[name] = (metadata or {}).get("smolagents_memory_order", known[name])
-        return known
+            names = [entry.id for entry in entries[start : start + BATCH]]
+            for name, metadata in _pairs(collection.get(ids=names, include=["metadatas"])):
+                known[name] = metadata.get(ORDER, known[name])
+                there.update(ids_of(name, metadata))
+        return known, there
 
-    def _drop_parts(self, collection: Any, names: list[str]) -> None:
-        for start in range(0, len(names), BATCH):
-            wanted = {"smolagents_memory_part_of": {"$in": names[start : start + BATCH]}}
-            ids = collection.get(where=wanted, include=[])["ids"]
-            for begin in range(0, len(ids), BATCH):
-                collection.delete(ids=ids[begin : begin + BATCH])
+
+def _pairs(found: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, metadata or {}) for name, metadata in zip(found["ids"], found["metadatas"], strict=True)]
+
+
+def _delete(collection: Any, names: list[str]) -> None:
+    for start in range(0, len(names), BATCH):
+        collection.delete(ids=names[start : start + BATCH])
 
 
 def _embedder(embedder: Any, collection: Any) -> Any:

@@ -122,6 +122,14 @@ class ChromaIndex:
             self._last = int(now)
             self._note(self._last)
 
+    def is_whole(self, connection: Connection) -> bool:
+        """Whether Chroma holds just what SQL does, after a flush."""
+        with self._lock:
+            state = self._state()
+            if not state or self._collection.count() != self._count_in_sql(connection):
+                return False
+            return self._is_whole(connection, state)
+
     # -- opening -----------------------------------------------------------------------------------------------
 
     def _open(self, connection: Connection) -> None:

@@ -11,8 +11,10 @@ from smolagents_memory.stores.packing import pack, searchable, unpack
 
 PACKED = "smolagents_memory"  # the metadata entry that holds key, value and metadata as they are
 PART = "smolagents_memory_part"
-PART_OF = "smolagents_memory_part_of"
+PARTS = "smolagents_memory_parts"
 KEY = "smolagents_memory_key"
+ORDER = "smolagents_memory_order"
+DOCUMENT = 20_000  # characters that Chroma's own full-text index gets; the whole is in the packed value
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,11 @@ class Entry:
 
     def rows(self, matrix: Any) -> Iterator[Row]:
         """Its rows, one a row of the matrix."""
-        document = self.text.encode("utf-8", "replace").decode().replace("\0", " ")
-        yield Row(self.id, self.id, matrix[0], document, {**self.flat, PACKED: self.packed, PART: 0})
+        document = self.text[:DOCUMENT].encode("utf-8", "replace").decode().replace("\0", " ")
+        metadata = {**self.flat, PACKED: self.packed, PART: 0, PARTS: len(matrix)}
+        yield Row(self.id, self.id, matrix[0], document, metadata)
         for part in range(1, len(matrix)):
-            metadata = {PART: part, PART_OF: self.id, KEY: pack(self.key)}
+            metadata = {PART: part, KEY: pack(self.key)}
             yield Row(f"{self.id}#{part}", self.id, matrix[part], "", metadata)
 
 
@@ -49,6 +52,11 @@ def id_of(key: str) -> str:
     """A key as an id that Chroma takes: as it is where it can be."""
     plain = key.isprintable() and "#" not in key and not key.startswith("=")
     return key if plain else "=" + key.encode("utf-8", "surrogatepass").hex()
+
+
+def ids_of(name: str, metadata: Mapping[str, Any]) -> list[str]:
+    """The ids of all rows of a value, from those of its first."""
+    return [name, *(f"{name}#{part}" for part in range(1, int(metadata.get(PARTS, 1))))]
 
 
 def entry_of(key: str, value: Any, meta: Mapping[str, Any]) -> Entry:

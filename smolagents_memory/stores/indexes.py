@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from typing import Any
 
 import numpy
 from sqlalchemy import Connection, bindparam, select
@@ -39,6 +38,11 @@ _ITEM_OF = select(_vectors.id, _vectors.item_id, _vectors.parts).where(
 )
 _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
+)
+_SCOPE = (
+    select(schema.scopes.c.id, schema.scopes.c.live, schema.changes.c.last)
+    .join(schema.changes, schema.changes.c.id == 1)
+    .where(schema.scopes.c.name == bindparam("name"))
 )
 _MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
 
@@ -135,14 +139,35 @@ class Indexes:
             if isinstance(index, ChromaIndex) and self.leads:
                 index.flush()
 
-    def rebuild(self, scope: int) -> None:
-        """Throw the scope's index away; the next search makes it anew from SQL."""
-        with self._lock:
-            index = self._open.pop(scope, None)
-            self._samples.pop(scope, None)
-        if isinstance(index, ChromaIndex):
-            with self.database.read() as connection:
+    def catch_up(self, name: str) -> None:
+        """Bring the index of the scope of that name up to date with SQL."""
+        with self.database.read() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            index = self.of(connection, state.id, state.live) if state is not None else None
+            if state is not None and index is not None:
+                index.refresh(connection, state.last)
+        self.flush()
+
+    def serving(self, name: str) -> str:
+        """What serves the scope of that name: "chroma", "exact" or "none"."""
+        with self.database.read() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            index = self.of(connection, state.id, state.live) if state is not None else None
+        return "chroma" if isinstance(index, ChromaIndex) else "exact" if index is not None else "none"
+
+    def repair(self, name: str) -> int:
+        """Compare the scope's Chroma collection with SQL and make it anew if it differs; how often it had to be."""
+        with self.database.read() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            index = self.of(connection, state.id, state.live) if state is not None else None
+            if state is None or not isinstance(index, ChromaIndex):
+                return 0
+            before = index.rebuilt
+            index.refresh(connection, state.last)
+            index.flush()
+            if index.rebuilt == before and not index.is_whole(connection):
                 index.make_anew(connection)
+            return index.rebuilt - before
 
     def close(self) -> None:
         """Flush and let everything go, the folder's lock too."""
@@ -213,8 +238,3 @@ class Indexes:
         if self._process != os.getpid():
             self._process, self._leads = os.getpid(), False
             self._open.clear()
-
-
-def describe(index: Any) -> str:
-    """What serves a scope, for `stats()`."""
-    return "chroma" if isinstance(index, ChromaIndex) else "exact" if index is not None else "none"

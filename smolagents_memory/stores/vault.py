@@ -64,6 +64,7 @@ class Vault:
     def __init__(self, database: Database, vectors: Vectors | None, folder: Path | None, own_collection: int) -> None:
         self.database, self.vectors = database, vectors
         self.process = os.getpid()
+        self.reembedding = False  # while it is, some vectors are missing, and recall goes by words
         self.indexes: Indexes | None = None
         if vectors is not None:
             held = chroma_folder(folder) if folder is not None else None
@@ -76,7 +77,8 @@ class Vault:
             return 0
         with self.database.read() as connection:
             current = self.indexes.embedder_id(connection)
-            return int(connection.execute(missing_statement(current, scope, select(func.count()))).scalar() or 0)
+            counted = missing_statement(current, scope, select(func.count(schema.items.c.id)))
+            return int(connection.execute(counted).scalar() or 0)
 
     def close(self) -> None:
         """Write what waits, let go of Chroma's folder and of the connections."""
@@ -90,7 +92,6 @@ class Vault:
 def missing_statement(embedder: int | None, scope: int | None, statement: Any) -> Any:
     """`statement` restricted to the memories that have no vectors of an embedder."""
     items = schema.items.c
-    statement = statement.select_from(schema.items)
     if embedder is not None:
         statement = statement.where((items.embedder_id != embedder) | items.embedder_id.is_(None))
     return statement if scope is None else statement.where(items.scope_id == scope)

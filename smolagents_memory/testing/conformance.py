@@ -31,7 +31,7 @@ HOSTILE_TEXTS = {
     "nul": "before\0after",
     "emoji": "🦜 naïve façade Ünïcödé",
     "rtl": "שלום العالم",
-    "quotes": "Robert'); DROP TABLE memory_items;-- \"x\" %s :name ?",
+    "quotes": 'Robert\'); DROP TABLE memory_items;-- "x" %s :name ?',
     "fts": 'AND OR NOT NEAR(a b) "unclosed * ^ col:',
     "json": '{"$": "tuple", "v": [1]}',
 }
@@ -94,7 +94,10 @@ class StoreConformance:
         store.add("k1", "the first zebra", {"a": 1})
         store.add("k2", "in between")
         store.add("k1", "the second giraffe", {"b": 2})
-        assert [(key, value) for key, value, _ in store.items()] == [("k1", "the second giraffe"), ("k2", "in between")]
+        assert [(key, value) for key, value, _ in store.items()] == [
+            ("k1", "the second giraffe"),
+            ("k2", "in between"),
+        ]
         assert store.meta("k1") == {"b": 2}
         assert "k1" in [hit.key for hit in store.search("giraffe", top_k=1)]
 
