@@ -28,8 +28,8 @@ class Keeper(ABC):
     """What a memory needs of the place where it keeps its records."""
 
     @abstractmethod
-    def put(self, records: Sequence[Record], *, reinforce: bool, show: bool | None = None) -> None:
-        """Keep records. With `reinforce`, one that is there is strengthened and not replaced."""
+    def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
+        """Keep records in order. One that is there is strengthened if its key is in `reinforce`, else replaced."""
 
     @abstractmethod
     def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
@@ -89,13 +89,13 @@ class SqlKeeper(Keeper):
         self._lock = threading.Lock()
         self._uses: dict[int, tuple[float, float]] = {}
 
-    def put(self, records: Sequence[Record], *, reinforce: bool, show: bool | None = None) -> None:
+    def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
         vectors = self.vault.vectors
         with progress("Remembering", len(records), show=show) as advance:
             for start in range(0, len(records), CHUNK):
                 some = records[start : start + CHUNK]
-                there = self.bank.get_many([record.key for record in some]) if reinforce else {}
-                drafts = [Draft(r, " ".join(words(searchable(r.value))), reinforce=reinforce) for r in some]
+                there = self.bank.get_many([record.key for record in some if record.key in reinforce])
+                drafts = [Draft(r, " ".join(words(searchable(r.value))), reinforce=r.key in reinforce) for r in some]
                 new = [draft for draft in drafts if draft.record.key not in there]
                 if vectors is not None:
                     matrices = vectors.of_documents([searchable(draft.record.value) for draft in new])

@@ -118,16 +118,6 @@ gone = Table(  # vectors that every index must drop
     Column("vector_id", _Id, nullable=False),
     Index("memory_gone_newer", "scope_id", "id"),
 )
-uses = Table(  # how recall is used: the hit ratio over time
-    "memory_uses",
-    metadata,
-    Column("id", _Id, primary_key=True),
-    Column("scope_id", _Id, nullable=False),
-    Column("at", Float, nullable=False),
-    Column("found", Integer, nullable=False),
-    Column("useful", Integer, nullable=False, default=0),
-    Index("memory_uses_scope", "scope_id", "at"),
-)
 
 
 def prepare(engine: Engine) -> None:

@@ -64,6 +64,7 @@ class Vault:
     def __init__(self, database: Database, vectors: Vectors | None, folder: Path | None, own_collection: int) -> None:
         self.database, self.vectors = database, vectors
         self.process = os.getpid()
+        self.checked = False  # whether it was looked for memories without vectors
         self.reembedding = False  # while it is, some vectors are missing, and recall goes by words
         self.indexes: Indexes | None = None
         if vectors is not None:
