@@ -37,7 +37,7 @@ class ForgettingCurve:
             return 1.0
         idle = max(0.0, now - max(record.created, record.touched)) / DAY
         lasting = (1 + math.log2(1 + max(0.0, record.uses))) * max(0.25, 1 + math.log2(max(record.importance, 0.1)))
-        return math.exp2(-idle / (self.half_life * lasting))
+        return math.pow(2.0, -idle / (self.half_life * lasting))
 
     def faded(self, record: Record, now: float) -> bool:
         """Whether it is time to archive it."""

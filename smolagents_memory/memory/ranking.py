@@ -47,7 +47,7 @@ class Ranker:
 
     def recency_part(self, age_days: float) -> float:
         """What a memory's age is worth."""
-        return self.recency * math.exp2(-max(0.0, age_days) / self.half_life)
+        return self.recency * math.pow(2.0, -max(0.0, age_days) / self.half_life)
 
     def importance_part(self, importance: float) -> float:
         """What a memory's importance is worth: 1 is ordinary."""

@@ -259,6 +259,8 @@ class Bank:
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left in the files; False when a reader prevents it."""
         with self.database.write() as connection:
+            used = select(_items.source_id).where(_items.source_id.is_not(None))
+            connection.execute(delete(schema.sources).where(schema.sources.c.id.not_in(used)))
             full_text_of(connection).erase(connection)
         return self.database.vacuum()
 

@@ -114,6 +114,13 @@ class ExactIndex:
     def __len__(self) -> int:
         return sum(map(len, self._chunks))
 
+    def matrix(self) -> Floats:
+        """All vectors."""
+        chunks = self._chunks
+        if not chunks:
+            return numpy.zeros((0, self.dimensions), dtype=numpy.float32)
+        return chunks[0].matrix if len(chunks) == 1 else numpy.concatenate([chunk.matrix for chunk in chunks])
+
     @property
     def bytes(self) -> int:
         """What it takes in RAM."""

@@ -212,8 +212,11 @@ class Indexes:
         return self._bank
 
     def _sample(self, connection: Connection, scope: int, live: int) -> Floats:
+        index = self._open.get(scope)
+        if isinstance(index, ExactIndex) and len(index) <= 2 * SAMPLE:
+            return index.matrix()
         held = self._samples.get(scope)
-        if held is not None and held[0] <= live <= held[0] * 1.3 + 8:
+        if held is not None and (held[0] == live or (live > SAMPLE and 0.8 * held[0] <= live <= 1.25 * held[0])):
             return held[1]
         embedder = self.embedder_id(connection)
         ids = list(connection.execute(_IDS, {"scope": scope, "embedder": embedder}).scalars())

@@ -260,7 +260,8 @@ class StoreConformance:
         assert found({"tags": {"$contains": "a"}, "n": {"$nin": list(range(1, 30))}}) == {"k0"}
         assert found({"missing": 1}) == set()
         assert len(found({})) == 30
-        for wrong in ({"$nor": []}, {"n": {"$near": 3}}, "n = 3", {"n": {"$in": 3}}):
+        refused: tuple[Any, ...] = ({"$nor": []}, {"n": {"$near": 3}}, "n = 3", {"n": {"$in": 3}})
+        for wrong in refused:
             with pytest.raises(UnsupportedValueError):
                 found(wrong)
 
