@@ -114,7 +114,7 @@ class SqlKeeper(Keeper):
         return self.bank.records(archived=archived)
 
     def recall(self, query: str, k: int, now: float, fits: Fits | None) -> list[Found]:
-        return self._recall(query, k, now=now, fits=fits, words_only=self.vault.reembedding)
+        return self._recall(query, k, now=now, fits=fits, words_only=not self.vault.is_whole())
 
     def used(self, records: Sequence[Record], now: float, useful: float = 0.0) -> None:
         if useful:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,6 @@ class Ranker:
         """A text's own score from its deviations; without vectors its words count alone."""
         return lexical if vector is None else self.lexical * lexical + (1 - self.lexical) * vector
 
-    def lent(self, sides: Sequence[tuple[float, float]]) -> float:
-        """What the neighbours lend: one pair (before, after) for the direct ones, one for those after them."""
-        shares = (self.beside, self.near)
-        return sum(share * max(0.0, *pair) for share, pair in zip(shares, sides, strict=False))
-
     def recency_part(self, age_days: float) -> float:
         """What a memory's age is worth."""
         return self.recency * math.pow(2.0, -max(0.0, age_days) / self.half_life)
@@ -58,9 +53,9 @@ class Ranker:
         return math.copysign(self.use * min(3.0, math.log2(1 + abs(useful))), useful)
 
 
-@dataclass
+@dataclass(slots=True)
 class Candidate:
-    """A memory on its way through the ranking."""
+    """A memory on its way through the ranking; `own` is its score before its neighbours and its history."""
 
     id: int
     place: int | None
@@ -69,26 +64,17 @@ class Candidate:
     lexical: float = 0.0
     vector: float | None = None
     cosine: float = 0.0
-    coverage: float = 0.0
-    parts: dict[str, float] = field(default_factory=dict)
-
-    def own(self, ranker: Ranker) -> float:
-        """Its score before its neighbours and its history."""
-        return ranker.own(self.lexical, self.vector)
+    own: float = 0.0
 
 
-def lend(ranker: Ranker, by_place: Mapping[int, Candidate], candidate: Candidate) -> float:
-    """What a candidate gets from the memories beside it in its source."""
-    if candidate.place is None:
+def lent(ranker: Ranker, own_by_place: Mapping[int, float], place: int | None) -> float:
+    """What a memory gets from those beside it in its source: a share of the better one's score, at each distance."""
+    if place is None:
         return 0.0
-    pairs = []
-    for distance in (1, 2):
-        scores = [
-            by_place[place].own(ranker) if place in by_place else 0.0
-            for place in (candidate.place - distance, candidate.place + distance)
-        ]
-        pairs.append((scores[0], scores[1]))
-    return ranker.lent(pairs)
+    score = own_by_place.get
+    beside = max(score(place - 1, 0.0), score(place + 1, 0.0), 0.0)
+    near = max(score(place - 2, 0.0), score(place + 2, 0.0), 0.0)
+    return ranker.beside * beside + ranker.near * near
 
 
 def sentence_weights(best: Sequence[float]) -> list[float]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
-from smolagents_memory.memory.ranking import Candidate, Ranker, best_of_parts, lend, relevance, sentence_weights
+from smolagents_memory.memory.ranking import Candidate, Ranker, best_of_parts, lent, relevance, sentence_weights
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.full_text import FullText, full_text_of
-from smolagents_memory.stores.lexical import Lexicon
+from smolagents_memory.stores.lexical import Lexicon, coverage
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.rows import BY_IDS, chunks, record_of
 from smolagents_memory.stores.vault import Vault
@@ -89,8 +89,10 @@ class _Search:
         self.sentences, self.matrix = sentences, matrix
         self.wanted: dict[str, float] = {}
         self.candidates: dict[int, Candidate] = {}
-        self.history: dict[int, Any] = {}
+        self.history: dict[int, list[float]] = {}  # created, touched, importance, useful
         self.spreads: list[tuple[float, float]] = []
+        self.own_by_place: dict[int, float] = {}
+        self.now = 0.0
 
     def run(
         self, limit: int, k: int, now: float, fits: Callable[[dict[str, Any]], bool] | None
@@ -99,12 +101,15 @@ class _Search:
         near = self._near_vectors(limit) if self.matrix is not None else {}
         text = full_text_of(self.connection)
         by_words = self._by_words(text, limit)
-        self._load(self.connection.execute(_BY_ID, {"ids": some}) for some in chunks(list({*near, *by_words})))
+        ids = list({*near, *by_words})
+        self._load(row for some in chunks(ids) for row in self.connection.execute(_BY_ID, {"ids": some}).all())
         self._score(near, list(self.candidates))
         seen = len(self.candidates)
         self._widen()
-        by_place = {c.place: c for c in self.candidates.values() if c.place is not None}
-        scored = sorted(((self._total(c, by_place, now), c) for c in self.candidates.values()), key=_best_first)
+        self.now = now
+        self.own_by_place = {c.place: c.own for c in self.candidates.values() if c.place is not None}
+        scored = [(sum(self._more(candidate), candidate.own), candidate) for candidate in self.candidates.values()]
+        scored.sort(key=_best_first)
         return self._records(scored, k, fits), seen
 
     # -- candidates --------------------------------------------------------------------------------------------
@@ -150,19 +155,19 @@ class _Search:
             return text.candidates(self.connection, self.scope, dict(rarest), limit)
         return text.candidates(self.connection, self.scope, self.weights, limit)
 
-    def _load(self, results: Iterable[Iterable[Any]]) -> list[int]:
+    def _load(self, rows: Iterable[Any]) -> list[int]:
         added = []
-        for rows in results:
-            for row in rows:
-                if row.id not in self.candidates:
-                    self.candidates[row.id] = Candidate(row.id, row.place, row.words, row.word_count)
-                    self.history[row.id] = row
-                    added.append(row.id)
+        for row in rows:
+            item, place, words, length, *history = row
+            if item not in self.candidates:
+                self.candidates[item] = Candidate(item, place, words, length)
+                self.history[item] = history
+                added.append(item)
         return added
 
     def _widen(self) -> None:
         """Take in what stands beside the best candidates: a neighbour may be what was looked for."""
-        best = sorted(self.candidates.values(), key=lambda c: -c.own(self.ranker))[: self.ranker.widened]
+        best = sorted(self.candidates.values(), key=lambda c: -c.own)[: self.ranker.widened]
         there = {candidate.place for candidate in self.candidates.values()}
         places = {
             candidate.place + distance
@@ -171,7 +176,7 @@ class _Search:
             for distance in (-2, -1, 1, 2)
         } - there
         if places:
-            added = self._load([self.connection.execute(_BY_PLACE, {"places": list(places)})])
+            added = self._load(self.connection.execute(_BY_PLACE, {"places": list(places)}).all())
             self._score({}, added)
 
     # -- scores ------------------------------------------------------------------------------------------------
@@ -180,16 +185,13 @@ class _Search:
         mean, deviation = self.lexical_spread
         if self.matrix is not None:
             near = {**near, **self._cosines([item for item in ids if item not in near])}
-        whole = sum(self.weights.values()) + sum(self.missing)
         for item in ids:
             candidate = self.candidates[item]
             score = self.lexicon.score(candidate.words, candidate.length, self.weights)
             candidate.lexical = (score - mean) / deviation if deviation else 0.0
-            if whole and score:
-                held = set(candidate.words.split())
-                candidate.coverage = sum(weight for word, weight in self.weights.items() if word in held) / whole
             if self.matrix is not None:
                 self._score_vector(candidate, near.get(item))
+            candidate.own = self.ranker.own(candidate.lexical, candidate.vector)
 
     def _score_vector(self, candidate: Candidate, found: tuple[float, int] | None) -> None:
         middle, deviation = self._spread()
@@ -220,18 +222,30 @@ class _Search:
             found[item] = (max(cosine, found.get(item, (-1.0, 1))[0]), count)
         return found
 
-    def _total(self, candidate: Candidate, by_place: dict[Any, Candidate], now: float) -> float:
-        ranker, history = self.ranker, self.history[candidate.id]
-        vector = candidate.vector
-        candidate.parts = {
-            "lexical": candidate.lexical * (1.0 if vector is None else ranker.lexical),
-            "vector": 0.0 if vector is None else vector * (1 - ranker.lexical),
-            "neighbour": lend(ranker, by_place, candidate),
-            "recency": ranker.recency_part((now - max(history.created, history.touched)) / DAY),
-            "importance": ranker.importance_part(history.importance),
-            "use": ranker.use_part(history.useful),
+    def _more(self, candidate: Candidate) -> tuple[float, float, float, float]:
+        """What its neighbours and its history add to a candidate's own score."""
+        created, touched, importance, useful = self.history[candidate.id]
+        ranker = self.ranker
+        return (
+            lent(ranker, self.own_by_place, candidate.place),
+            ranker.recency_part((self.now - max(created, touched)) / DAY),
+            ranker.importance_part(importance),
+            ranker.use_part(useful),
+        )
+
+    def _parts(self, candidate: Candidate) -> dict[str, float]:
+        """All that a score is made of, by name."""
+        share = 1.0 if candidate.vector is None else self.ranker.lexical
+        names = ("neighbour", "recency", "importance", "use")
+        return {
+            "lexical": candidate.lexical * share,
+            "vector": (candidate.vector or 0.0) * (1 - share),
+            **dict(zip(names, self._more(candidate), strict=True)),
         }
-        return sum(candidate.parts.values())
+
+    def _relevance(self, candidate: Candidate) -> float:
+        covered = coverage(candidate.words, self.weights, self.missing)
+        return relevance(None if candidate.vector is None else candidate.cosine, covered)
 
     def _records(
         self, scored: list[tuple[float, Candidate]], k: int, fits: Callable[[dict[str, Any]], bool] | None
@@ -245,8 +259,7 @@ class _Search:
             for score, candidate in some:
                 record = records[candidate.id]
                 if fits is None or fits(record.view()):
-                    cosine = None if candidate.vector is None else candidate.cosine
-                    found.append(Found(record, score, candidate.parts, relevance(cosine, candidate.coverage)))
+                    found.append(Found(record, score, self._parts(candidate), self._relevance(candidate)))
             if len(found) >= k:
                 break
         return found[:k]

@@ -44,6 +44,7 @@ class ChromaIndex:
         self._process = os.getpid()
         self._generation = folder.generation
         self._collection: Any = None
+        self._held = 0  # vectors in the collection, since the last flush
         self._flushed = 0  # the change up to which Chroma is complete
         self._last = 0  # the change up to which Chroma, the tail and the dropped are, together
         self._tail: list[Rows] = []
@@ -102,7 +103,7 @@ class ChromaIndex:
     def close(self) -> None:
         """Flush, and let go of the collection; the folder is closed by whoever opened it."""
         with self._lock:
-            if self._process == os.getpid():
+            if self._process == os.getpid() and self.folder.path.is_dir():  # it may have been deleted meanwhile
                 self.flush()
             self._collection = None
 
@@ -146,6 +147,7 @@ class ChromaIndex:
                 if state["count"] is not None:
                     self._tail, self._dropped = [], set()
                     self._flushed = self._last = int(state["change"])
+                    self._held = int(state["count"])
                 return
             reason = "it does not hold what it should" if state else "it is new"
         except Exception as error:  # noqa: BLE001 — a damaged folder raises anything, and SQL holds all of it
@@ -202,8 +204,7 @@ class ChromaIndex:
     # -- Chroma ------------------------------------------------------------------------------------------------
 
     def _from_chroma(self, queries: Floats, limit: int) -> list[dict[int, float]]:
-        count = self._collection.count()
-        wanted = min(count, limit + len(self._dropped))
+        wanted = min(self._held, limit + len(self._dropped))
         if not wanted:
             return [{} for _ in queries]
         answer = self._collection.query(query_embeddings=list(queries), n_results=wanted, include=["distances"])
@@ -256,6 +257,7 @@ class ChromaIndex:
 
     def _note(self, change: int, *, unfinished: bool = False) -> None:
         count = None if unfinished else self._collection.count()
+        self._held = self._held if count is None else count
         state = {"bank": self.bank, "change": change, "count": count}
         write_atomically(self._state_file(), json.dumps(state).encode())
         self._flushed = change

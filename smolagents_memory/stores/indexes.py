@@ -111,13 +111,15 @@ class Indexes:
 
     def items_of(self, connection: Connection, ids: list[int]) -> list[tuple[int, int, int]]:
         """For each vector's number: the number, its memory's, and in how many parts that one is."""
-        return [tuple(row) for some in chunks(ids) for row in connection.execute(_ITEM_OF, {"ids": some})]
+        return [tuple(row) for some in chunks(ids) for row in connection.execute(_ITEM_OF, {"ids": some}).all()]
 
     def vectors_of(self, connection: Connection, items: list[int]) -> tuple[list[int], list[int], Floats]:
         """The vectors of some memories: for each its memory, in how many parts that one is, and the row."""
         embedder = self.embedder_id(connection)
         rows = [
-            row for some in chunks(items) for row in connection.execute(_OF_ITEMS, {"ids": some, "embedder": embedder})
+            row
+            for some in chunks(items)
+            for row in connection.execute(_OF_ITEMS, {"ids": some, "embedder": embedder}).all()
         ]
         matrix = numpy.frombuffer(b"".join([row[2] for row in rows]), dtype=numpy.float32)
         return [row[0] for row in rows], [row[1] for row in rows], matrix.reshape(-1, self.vectors.dimensions)

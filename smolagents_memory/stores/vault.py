@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,9 @@ class Vault:
         self.database, self.vectors = database, vectors
         self.process = os.getpid()
         self.checked = False  # whether it was looked for memories without vectors
-        self.reembedding = False  # while it is, some vectors are missing, and recall goes by words
+        self.reembedding = False
+        self._whole = False
+        self._look_again = 0.0
         self.indexes: Indexes | None = None
         if vectors is not None:
             held = chroma_folder(folder) if folder is not None else None
@@ -80,6 +83,15 @@ class Vault:
             current = self.indexes.embedder_id(connection)
             counted = missing_statement(current, scope, select(func.count(schema.items.c.id)))
             return int(connection.execute(counted).scalar() or 0)
+
+    def is_whole(self) -> bool:
+        """Whether every memory has its vectors. While some have not, recall goes by words: nothing is mixed."""
+        if self.reembedding:
+            return False
+        if not self._whole and time.monotonic() >= self._look_again:
+            self._whole = self.missing() == 0
+            self._look_again = time.monotonic() + 1.0
+        return self._whole
 
     def close(self) -> None:
         """Write what waits, let go of Chroma's folder and of the connections."""

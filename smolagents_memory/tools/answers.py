@@ -16,7 +16,7 @@ from smolagents_memory.tools.place import Place
 NOTHING = "Nothing was found in memory"
 MOST = 50
 _SHOWN = 20_000
-_LIKELY = 0.15  # below this relevance a note has nothing to do with the query
+_LIKELY = 0.06  # below this relevance a note has, as measured, nothing to do with the query
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(minute|hour|day|week|month|year)s?(?:\s+ago)?", re.IGNORECASE)
 _LENGTHS = {"minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "month": 2_629_800, "year": 31_557_600}
 
