@@ -45,12 +45,13 @@ class Bank:
 
     def scope_id(self, connection: Connection) -> int | None:
         """The scope's number; None before anything was written in it."""
-        if self._id is None:
-            found: Any = connection.execute(
-                select(schema.scopes.c.id).where(schema.scopes.c.name == self.name)
-            ).scalar()
+        if self._id is not None:
+            return self._id
+        statement = select(schema.scopes.c.id).where(schema.scopes.c.name == self.name)
+        found: int | None = connection.execute(statement).scalar()
+        if not connection.get_execution_options().get("write"):  # what is being written may yet be taken back
             self._id = found
-        return self._id
+        return found
 
     def get(self, key: str) -> Record | None:
         """The memory under `key`, archived or not."""

@@ -55,6 +55,8 @@ def open_database(path_or_url: str | os.PathLike[str] | None) -> Database:
         database = _open.get(name)
         if database is None or (file and not file.exists()):
             database = _open[name] = Database(url)
+        with translated(database):
+            database.engine()  # a closed one is opened, and looked at, again
         return database
 
 
