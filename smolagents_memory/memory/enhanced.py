@@ -19,6 +19,7 @@ from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import review, tool_calls
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.observed import ObservedMemory
+from smolagents_memory.stores.limits import OWN_COLLECTION
 
 
 class EnhancedAgentMemory(ObservedMemory):
@@ -44,13 +45,14 @@ class EnhancedAgentMemory(ObservedMemory):
         learn: Whether finished runs become memories.
         reflector: Distils lessons with a model; see `Reflector`.
         session: A Session that is attached with the agent.
+        own_collection: From how many memories on a named scope has a Chroma collection of its own; below that its
+            vectors are searched exactly, which is faster. The default scope always has one.
         clock: Gives the seconds since 1970.
 
     Events (see `on`): `added`, `recalled`, `forgotten`, `archived`, beside those of ObservedMemory.
 
     >>> memory = EnhancedAgentMemory(vector=False)
-    >>> memory.add_experience("The staging server needs the VPN.", importance=2)
-    'm-…'
+    >>> key = memory.add_experience("The staging server needs the VPN.", importance=2)
     >>> memory.recall("How do I reach staging?")[0].value
     'The staging server needs the VPN.'
     """
@@ -74,6 +76,7 @@ class EnhancedAgentMemory(ObservedMemory):
         learn: bool = True,
         reflector: Any = None,
         session: Any = None,
+        own_collection: int = OWN_COLLECTION,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(system_prompt)
@@ -87,6 +90,7 @@ class EnhancedAgentMemory(ObservedMemory):
             scope=scope,
             embedder=embedder,
             ranker=ranker,
+            own_collection=own_collection,
         )
         self._happenings = Events()
         self.long_term = LongTerm(keeper, forgetting or ForgettingCurve(), clock, self._tell_memory)

@@ -18,6 +18,7 @@ from smolagents_memory.memory.serving import Serving
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.embedding import digest, resolved_embedder
 from smolagents_memory.stores.filters import compiled
+from smolagents_memory.stores.limits import OWN_COLLECTION
 from smolagents_memory.stores.packing import pack
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.sql import SqlStore
@@ -51,6 +52,7 @@ def opened_keeper(
     scope: Mapping[str, Any] | None,
     embedder: Any,
     ranker: Ranker,
+    own_collection: int = OWN_COLLECTION,
 ) -> Keeper:
     """The place that a memory's arguments name."""
     if _is_store(persistent):
@@ -68,7 +70,7 @@ def opened_keeper(
             vault = open_vault(path_or_url, None)
             long_term = SqlStore(None if vault.database.in_ram else str(vault.database.url))
         return StoreKeeper(long_term, vector_store if vector else None, ranker)
-    vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None)
+    vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None, own_collection=own_collection)
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
         vault.checked = True

@@ -16,12 +16,12 @@ from smolagents_memory.stores.chroma_index import ChromaIndex
 from smolagents_memory.stores.database import Database
 from smolagents_memory.stores.embedding import Vectors
 from smolagents_memory.stores.exact_index import ExactIndex, Floats
+from smolagents_memory.stores.limits import OWN_COLLECTION
 from smolagents_memory.stores.rows import chunks
 
 
 logger = logging.getLogger("smolagents_memory")
 
-OWN_COLLECTION = 10_000  # memories from which on a named scope gets a Chroma collection of its own
 KEPT_BYTES = 512 * 1024 * 1024  # of scopes in RAM; the ones not used for longest go first
 SAMPLE = 512  # vectors from which a scope's mean similarity is estimated
 _PRIOR = 10  # how many texts the general experience counts for, in a scope that holds few

@@ -16,7 +16,8 @@ from smolagents_memory.stores import schema
 from smolagents_memory.stores.chroma_folder import chroma_folder
 from smolagents_memory.stores.database import Database, open_database
 from smolagents_memory.stores.embedding import Embedder, Vectors
-from smolagents_memory.stores.indexes import OWN_COLLECTION, Indexes
+from smolagents_memory.stores.indexes import Indexes
+from smolagents_memory.stores.limits import OWN_COLLECTION
 
 
 DATABASE = "memory.db"

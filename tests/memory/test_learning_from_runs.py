@@ -56,7 +56,8 @@ FIRST = """
     memory.attach(agent)
     agent.run(TASK)
     steps = [s for s in agent.memory.steps if hasattr(s, "step_number")]
-    print(len(steps), sum(s.error is not None for s in steps), sum(type(s).__name__ == "NoteStep" for s in agent.memory.steps))
+    notes = [s for s in agent.memory.steps if type(s).__name__ == "NoteStep"]
+    print(len(steps), sum(s.error is not None for s in steps), len(notes))
     memory.close()
 """
 

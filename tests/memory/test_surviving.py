@@ -32,7 +32,8 @@ BUSY = """
     memory = EnhancedAgentMemory(path, embedder=Hashed())
     for n in range(100000):
         if chosen.random() < 0.3:
-            keys = memory.remember_many({"text": f"{name} wrote bulk {n} {i}", "key": f"{name}-{n}-{i}"} for i in range(5))
+            bulk = [{"text": f"{name} wrote bulk {n} {i}", "key": f"{name}-{n}-{i}"} for i in range(5)]
+            keys = memory.remember_many(bulk)
         else:
             keys = [memory.remember(f"{name} wrote note {n}", key=f"{name}-{n}", source=name)]
         print(" ".join(keys), flush=True)   # acknowledged
@@ -130,7 +131,7 @@ def test_a_forked_child_goes_on_by_itself(tmp_path, hashed):
             memory.remember("written by the child", key="child")
             found = memory.recall("written by the child", 1)[0].key == "child" and memory.recall("note number 3")
             os._exit(0 if found else 3)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 — a child must never come back into pytest
             os._exit(4)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:

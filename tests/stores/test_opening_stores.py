@@ -29,7 +29,7 @@ def test_a_url_names_its_store(tmp_path):
     assert isinstance(open_store(f"sqlite:///{tmp_path}/b.db"), SqlStore)
     with open_store(f"chroma:///{tmp_path}/c") as store:
         assert isinstance(store, VectorMemoryStore)
-    with pytest.raises(UnsupportedValueError, match="no store is known for nosuch://.*known are .*redis"):
+    with pytest.raises(UnsupportedValueError, match=r"no store is known for nosuch://.*known are .*redis"):
         open_store("nosuch://x")
 
 
@@ -55,7 +55,8 @@ def test_a_second_process_on_a_chroma_folder_is_told_the_remedy(tmp_path):
     with VectorMemoryStore(tmp_path / "c") as store:
         store.add("k", "the cat sleeps")
         root = Path(__file__).parents[2]
-        source = f"import sys; sys.path.insert(0, {str(root)!r})\nfrom smolagents_memory import VectorMemoryStore, StoreBusyError\n"
+        source = f"import sys; sys.path.insert(0, {str(root)!r})\n"
+        source += "from smolagents_memory import VectorMemoryStore, StoreBusyError\n"
         source += (
             f"try:\n    VectorMemoryStore({str(tmp_path / 'c')!r})\nexcept StoreBusyError as error:\n    print(error)"
         )
@@ -78,7 +79,7 @@ def test_what_is_no_database_is_left_as_it_is(tmp_path):
     path = tmp_path / "x.db"
     path.write_bytes(b"this is a poem, not a database. " * 50)
     before = path.read_bytes()
-    with pytest.raises((StoreFormatError, StoreUnavailableError), match="x.db"):
+    with pytest.raises((StoreFormatError, StoreUnavailableError), match=r"x\.db"):
         SqliteStore(path)
     assert path.read_bytes() == before
 

@@ -83,7 +83,7 @@ def test_a_long_text_is_split_and_nothing_is_cut(minilm):
     joined = set("".join(parts))
     assert joined == set(text)
     assert all(len(minilm._load()[1].encode(part).ids) <= 258 for part in parts)
-    assert parts[0][-20:] in parts[0] and parts[1].split()[0] in parts[0]
+    assert parts[1].split()[0] in parts[0]
     assert minilm.split("short") == ["short"]
 
 
