@@ -38,18 +38,37 @@ if TYPE_CHECKING:
         UnsupportedValueError,
     )
     from smolagents_memory._events import Event, Events
+<<<<<<< HEAD
     from smolagents_memory.memory.enhanced import EnhancedAgentMemory
     from smolagents_memory.memory.evaluation import Evaluation, evaluate
     from smolagents_memory.memory.experiences import Reflector
     from smolagents_memory.memory.forgetting import ForgettingCurve
     from smolagents_memory.memory.long_term import Memory
     from smolagents_memory.memory.ranking import Ranker
+=======
+    from smolagents_memory.insight.executions import ToolExecution, ToolResult, tool_executions
+    from smolagents_memory.insight.finding import find_steps
+    from smolagents_memory.insight.injection import briefing, inject_history, inject_observation, inject_task
+    from smolagents_memory.insight.messages import Message, conversation
+    from smolagents_memory.insight.playback import replay
+    from smolagents_memory.insight.react import ReactMemory
+    from smolagents_memory.insight.report import to_markdown
+    from smolagents_memory.insight.statistics import Comparison, MemoryStats, analyze, compare
+    from smolagents_memory.insight.telemetry import trace_events
+    from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
+    from smolagents_memory.sessions.manager import SessionInfo, SessionManager
+    from smolagents_memory.sessions.running import Run
+    from smolagents_memory.sessions.session import Session
+    from smolagents_memory.sessions.stepping import RunSteps, iter_steps
+    from smolagents_memory.state import TypedMemory
+>>>>>>> main
     from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
-    from smolagents_memory.steps.files import Origin, export_memory, import_memory, load_memory, save_memory
+    from smolagents_memory.steps.files import export_memory, import_memory, load_memory, save_memory
     from smolagents_memory.steps.notes import NoteStep
-    from smolagents_memory.steps.observed import ObservedMemory
+    from smolagents_memory.steps.observed import ObservedMemory, Origin
     from smolagents_memory.steps.registry import register_step, register_value
     from smolagents_memory.steps.values import NotKept, Unknown, decode_value, encode_value
+<<<<<<< HEAD
     from smolagents_memory.stores.base import Hit, MemoryStore
     from smolagents_memory.stores.chroma import VectorMemoryStore
     from smolagents_memory.stores.embedders import (
@@ -68,26 +87,49 @@ if TYPE_CHECKING:
     from smolagents_memory.tools.recall import RecallTool
     from smolagents_memory.tools.remember import RememberTool
     from smolagents_memory.tools.step import StepTool
+=======
+    from smolagents_memory.tools.state import StateTool
+>>>>>>> main
 
 
-_ERRORS = (
+__all__ = [
     "CallbackSignatureError",
+    "Comparison",
     "DamagedFileError",
     "DecodeError",
+<<<<<<< HEAD
     "EmbeddingError",
+=======
+    "Event",
+    "Events",
+>>>>>>> main
     "ForeignFileError",
     "MemoryFileError",
     "MemoryLossWarning",
+    "MemoryStats",
+    "Message",
     "MissingExtraError",
     "NewerFormatError",
     "NewerSchemaError",
+    "NotKept",
+    "NoteStep",
+    "ObservedMemory",
+    "Origin",
+    "ReactMemory",
+    "ReasoningStep",
+    "Run",
+    "RunSteps",
     "ScriptError",
+    "Session",
     "SessionConflictError",
     "SessionDamagedError",
     "SessionError",
+    "SessionInfo",
+    "SessionManager",
     "SessionNotFoundError",
     "SessionStorageError",
     "SmolagentsMemoryError",
+<<<<<<< HEAD
     "StoreBusyError",
     "StoreError",
     "StoreFormatError",
@@ -95,15 +137,86 @@ _ERRORS = (
     "ToolStateError",
     "UnsupportedValueError",
 )
+=======
+    "StateTool",
+    "Todo",
+    "ToolExecution",
+    "ToolResult",
+    "TypedMemory",
+    "Unknown",
+    "UnknownStep",
+    "__version__",
+    "analyze",
+    "briefing",
+    "compare",
+    "conversation",
+    "decode_step",
+    "decode_value",
+    "encode_step",
+    "encode_value",
+    "export_memory",
+    "find_steps",
+    "import_memory",
+    "inject_history",
+    "inject_observation",
+    "inject_task",
+    "iter_steps",
+    "load_memory",
+    "reasoning",
+    "register_step",
+    "register_value",
+    "replay",
+    "save_memory",
+    "to_markdown",
+    "todos",
+    "tool_executions",
+    "trace_events",
+]
+
+# where each public name lives, so that importing the package imports none of it
+>>>>>>> main
 _HOMES = {
-    "_errors": _ERRORS,
+    "_errors": (
+        "CallbackSignatureError",
+        "DamagedFileError",
+        "DecodeError",
+        "ForeignFileError",
+        "MemoryFileError",
+        "MemoryLossWarning",
+        "MissingExtraError",
+        "NewerFormatError",
+        "NewerSchemaError",
+        "ScriptError",
+        "SessionConflictError",
+        "SessionDamagedError",
+        "SessionError",
+        "SessionNotFoundError",
+        "SessionStorageError",
+        "SmolagentsMemoryError",
+    ),
     "_events": ("Event", "Events"),
+    "insight.executions": ("ToolExecution", "ToolResult", "tool_executions"),
+    "insight.finding": ("find_steps",),
+    "insight.injection": ("briefing", "inject_history", "inject_observation", "inject_task"),
+    "insight.messages": ("Message", "conversation"),
+    "insight.playback": ("replay",),
+    "insight.react": ("ReactMemory",),
+    "insight.report": ("to_markdown",),
+    "insight.statistics": ("Comparison", "MemoryStats", "analyze", "compare"),
+    "insight.telemetry": ("trace_events",),
+    "insight.trace": ("ReasoningStep", "Todo", "reasoning", "todos"),
+    "sessions.manager": ("SessionInfo", "SessionManager"),
+    "sessions.running": ("Run",),
+    "sessions.session": ("Session",),
+    "sessions.stepping": ("RunSteps", "iter_steps"),
+    "state": ("TypedMemory",),
     "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
-    "steps.files": ("Origin", "export_memory", "import_memory", "load_memory", "save_memory"),
+    "steps.files": ("export_memory", "import_memory", "load_memory", "save_memory"),
     "steps.notes": ("NoteStep",),
-    "steps.observed": ("ObservedMemory",),
+    "steps.observed": ("ObservedMemory", "Origin"),
     "steps.registry": ("register_step", "register_value"),
     "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value"),
+<<<<<<< HEAD
     "memory.enhanced": ("EnhancedAgentMemory",),
     "memory.evaluation": (
         "Evaluation",
@@ -145,6 +258,12 @@ __all__ = [
     *sorted(_HOME_OF),
 ]
 
+=======
+    "tools.state": ("StateTool",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+>>>>>>> main
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
@@ -14,7 +16,11 @@ from typing import Any
 logger = logging.getLogger("smolagents_memory")
 
 Listener = Callable[["Event"], object]
+Reference = Callable[[], Listener | None]
 ANY = "*"
+
+# the listeners of `echo=False` that are at work here: what happens meanwhile is their doing
+_causes: ContextVar[tuple[Reference, ...]] = ContextVar("causes", default=())
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,21 @@ class Event:
             raise AttributeError(f"the event {self.name!r} carries no {name!r}; it has {sorted(self.data)}") from None
 
 
+@dataclass(frozen=True)
+class _Posted:
+    """An event that waits to be told, and the listeners whose own doing brought it about."""
+
+    event: Event
+    causes: tuple[Reference, ...]
+
+
 class Events:
     """A place to subscribe to and to tell events. Safe with threads; a listener that fails disturbs nobody.
+
+    Args:
+        echo: Whether a listener also hears of what it brought about itself. Without echo a listener may change what
+            it listens to without a thought: the others hear of it, it does not, and no chain of changes goes on
+            for ever.
 
     >>> events = Events()
     >>> off = events.on("saved", lambda event: print("saved", event.path))
@@ -46,9 +65,12 @@ class Events:
     >>> events.emit("saved", source=None, path="run.jsonl")
     """
 
-    def __init__(self) -> None:
-        self._listeners: dict[str, tuple[Callable[[], Listener | None], ...]] = {}
+    def __init__(self, *, echo: bool = True) -> None:
+        self._listeners: dict[str, tuple[Reference, ...]] = {}
         self._lock = threading.Lock()
+        self._posted: deque[_Posted] = deque()
+        self._delivering = False
+        self._echo = echo
 
     def on(self, event: str, fn: Listener, *, weak: bool = False) -> Callable[[], None]:
         """Call `fn(event)` whenever `event` is told ("*" for every event); returns a function that ends it.
@@ -57,7 +79,7 @@ class Events:
         """
         if not callable(fn):
             raise TypeError(f"a listener must be callable, not {type(fn).__name__}")
-        reference: Callable[[], Listener | None]
+        reference: Reference
         if not weak:
             reference = lambda: fn  # noqa: E731
         elif isinstance(fn, MethodType):
@@ -78,22 +100,47 @@ class Events:
         return any(self._listeners.get(event) for event in (*events, ANY))
 
     def emit(self, event: str, /, source: Any, **data: Any) -> None:
-        """Tell `event` to its listeners, in the order they subscribed. Never raises."""
-        references = self._listeners.get(event, ()) + self._listeners.get(ANY, ())
-        if not references:
-            return
-        happening = Event(event, source, data)
-        for reference in references:
+        """Tell `event` to its listeners now, in the order they subscribed. Never raises."""
+        self._tell(_Posted(Event(event, source, data), _causes.get()))
+
+    def post(self, event: str, /, source: Any, **data: Any) -> None:
+        """Put `event` in line to be told by `deliver`: for who holds a lock now and must not tell under it."""
+        self._posted.append(_Posted(Event(event, source, data), _causes.get()))
+
+    def deliver(self) -> None:
+        """Tell what was posted, in that order, also when listeners post more. One thread tells at a time.
+
+        Whoever comes while another thread tells does not wait: that thread tells this as well.
+        """
+        while self._posted:
+            with self._lock:
+                if self._delivering:
+                    return
+                self._delivering = True
+            try:
+                while self._posted:
+                    self._tell(self._posted.popleft())
+            finally:
+                self._delivering = False
+
+    def _tell(self, posted: _Posted) -> None:
+        event = posted.event
+        for reference in self._listeners.get(event.name, ()) + self._listeners.get(ANY, ()):
             listener = reference()
             if listener is None:
-                self._drop(event, reference)
+                self._drop(event.name, reference)
                 continue
+            if not self._echo and reference in posted.causes:
+                continue
+            token = _causes.set(posted.causes if self._echo else (*posted.causes, reference))
             try:
-                listener(happening)
+                listener(event)
             except Exception:
-                logger.exception("a listener to %r failed: %r; everything else goes on", event, listener)
+                logger.exception("a listener to %r failed: %r; everything else goes on", event.name, listener)
+            finally:
+                _causes.reset(token)
 
-    def _drop(self, event: str, dead: Callable[[], Listener | None]) -> None:
+    def _drop(self, event: str, dead: Reference) -> None:
         with self._lock:
             for name in (event, ANY):
                 self._listeners[name] = tuple(r for r in self._listeners.get(name, ()) if r is not dead)

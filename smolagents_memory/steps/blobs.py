@@ -29,8 +29,12 @@ class Blobs:
         known = self._images.get(id(image))
         if known is not None and known[0]() is image:
             return dict(known[1])
-        node = make()
-        self._images[id(image)] = (weakref.ref(image, lambda _, key=id(image): self._images.pop(key, None)), node)
+        node, place = make(), id(image)
+
+        def forget(_: Any) -> None:
+            self._images.pop(place, None)
+
+        self._images[place] = (weakref.ref(image, forget), node)
         return dict(node)
 
     def forget_images(self) -> None:

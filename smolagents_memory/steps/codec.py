@@ -74,13 +74,11 @@ def step_record(step: MemoryStep, blobs: Blobs, fields: dict[str, Any]) -> tuple
     else:
         shown = None
     encoder = new_encoder(blobs)
-    record["fields"] = encoder.encode(fields)
-    losses = encoder.losses
+    # each field by itself, so that a journal can keep what changed of a step without the rest
+    record["fields"] = {name: encoder.encode(value) for name, value in fields.items()}
     if shown is not None:  # for a reader that does not know the class
-        shower = new_encoder(blobs)
-        record["shows"] = shower.encode(shown)
-        losses = losses + shower.losses
-    return record, losses
+        record["shows"] = encoder.encode(shown)
+    return record, encoder.losses
 
 
 def _shown(step: MemoryStep) -> list[ChatMessage]:
@@ -105,9 +103,10 @@ def decode_step(record: Mapping[str, Any], blobs: Mapping[str, bytes] | None = N
 
 def build_step(name: str, fields: Node, shown: Node, blobs: Mapping[str, bytes]) -> MemoryStep:
     """The step of that class with the fields that a record holds. None of the class's own code runs."""
-    values = new_decoder(blobs).decode(fields)
-    if not isinstance(values, dict):
+    if not isinstance(fields, dict):
         raise DecodeError(f"the fields of a {name} should be an object")
+    decoder = new_decoder(blobs)
+    values = {str(key): decoder.decode(node) for key, node in fields.items()}
     cls = STEP_CLASSES.get(name) or registry.known_class(name)
     if cls is None or not issubclass(cls, MemoryStep):
         registry.say_once(f"a step of the class {name}, which is not known here, was kept as data; see register_step")

@@ -27,10 +27,11 @@ class Snapshot:
     the very same objects. The values are held, not only their ids, so that an id cannot come back in disguise.
     """
 
-    __slots__ = ("_inputs", "_inputs_held", "_inputs_length", "_values", "_views", "step")
+    __slots__ = ("_inputs", "_inputs_held", "_inputs_length", "_values", "_views", "inputs_edited", "step")
 
     def __init__(self, step: MemoryStep) -> None:
         self.step = step
+        self.inputs_edited = False
         self._views: list[Iterable[Any]] = []
         self._values: tuple[Any, ...] = ()
         self._inputs: Any = None
@@ -44,28 +45,42 @@ class Snapshot:
         self._values = tuple(chain.from_iterable(self._views))
         inputs = getattr(self.step, "model_input_messages", None)
         self._inputs = inputs if isinstance(inputs, list) else None
-        self._inputs_length = len(inputs) if self._inputs is not None else 0
+        self._inputs_length = len(self._inputs or ())
         # a list that was never looked into since loading has no objects yet that anyone could have edited
         idle = getattr(inputs, "untouched", False)
         self._inputs_held = None if self._inputs is None or idle else tuple(self._inputs)
 
     def differs(self, *, thorough: bool = False) -> bool:
-        """Whether the step was edited since. `thorough` also reads the members of its input messages."""
+        """Whether the step was edited since; `inputs_edited` then says whether its input messages were.
+
+        `thorough` also reads the members of its input messages where nothing else was edited.
+        """
+        if self._same_values():
+            if self._inputs is None or (len(self._inputs) == self._inputs_length and not thorough):
+                return False
+            self.inputs_edited = not self._same_inputs()
+            return self.inputs_edited
+        self.inputs_edited = not self._same_inputs()
+        return True
+
+    def _same_values(self) -> bool:
         try:
             now = tuple(chain.from_iterable(self._views))
         except RuntimeError:  # a dict that another thread is changing at this moment
-            return True
-        if len(now) != len(self._values) or not all(map(is_, now, self._values)):
-            return True
-        if self._inputs is None:
             return False
-        if len(self._inputs) != self._inputs_length:
-            return True
-        if not thorough or getattr(self._inputs, "untouched", False):
+        return len(now) == len(self._values) and all(map(is_, now, self._values))
+
+    def _same_inputs(self) -> bool:
+        inputs = self._inputs
+        if getattr(self.step, "model_input_messages", None) is not inputs and inputs is not None:
             return False
-        if self._inputs_held is None:  # it was looked into since: nobody can tell what was done there
+        if inputs is None:
+            return not isinstance(getattr(self.step, "model_input_messages", None), list)
+        if getattr(inputs, "untouched", False):
             return True
-        return not all(map(is_, self._inputs, self._inputs_held))
+        if self._inputs_held is None or len(inputs) != self._inputs_length:
+            return False  # looked into since it was loaded: nobody can tell what was done there
+        return all(map(is_, inputs, self._inputs_held))
 
 
 def _views(step: Any) -> Iterator[Iterable[Any]]:

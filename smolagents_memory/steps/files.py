@@ -5,35 +5,23 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import smolagents
-from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
+from smolagents.memory import AgentMemory, MemoryStep
 
-from smolagents_memory._errors import DamagedFileError, ForeignFileError
 from smolagents_memory._version import __version__
 from smolagents_memory.steps.blobs import embed_blobs
 from smolagents_memory.steps.history import StepWriter
 from smolagents_memory.steps.lines import dump_line, write_whole
 from smolagents_memory.steps.loading import Loading, load_records
-from smolagents_memory.steps.observed import ObservedMemory
+from smolagents_memory.steps.observed import ObservedMemory, Origin
 from smolagents_memory.steps.values import new_encoder, warn_of_losses
 
 
 FORMAT = "smolagents-memory"
 FORMAT_VERSION = 1
-
-
-@dataclass
-class Origin:
-    """Where a loaded memory comes from."""
-
-    agent: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict)
-    created: str = ""
-    smolagents: str = ""
 
 
 def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
@@ -59,6 +47,8 @@ def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
 
 def load_memory(path: str | os.PathLike[str], agent: Any = None, *, recover: bool = False) -> AgentMemory:
     """Load what `save_memory` saved: into `agent`, whose next `run(task, reset=False)` goes on from there.
+
+    An agent's plain AgentMemory is replaced by an ObservedMemory, its drop-in.
 
     Without an agent it returns an ObservedMemory to look at, replay or give to another agent; `memory.origin` tells
     where it comes from. Old dumps made by `json.dump(agent.memory.get_full_steps(), default=str)` are read as far as
@@ -177,29 +167,15 @@ def _contents(writer: StepWriter) -> Iterator[dict[str, Any]]:
 def _deliver(loading: Loading, agent: Any) -> AgentMemory:
     """Put what was loaded where it belongs."""
     loading.warn()
-    prompt = loading.system_prompt or SystemPromptStep(system_prompt="")
     origin = Origin(loading.agent, loading.state, loading.created, loading.smolagents)
-    if agent is None:
-        memory = ObservedMemory("")
-        memory.system_prompt = prompt
-        memory.steps = loading.steps
-        memory.origin = origin
-        return memory
-    memory = memory_of(agent)
+    if agent is not None and type(getattr(agent, "memory", None)) is AgentMemory:
+        agent.memory = ObservedMemory(agent.memory.system_prompt.system_prompt)  # its replay bears images
+    memory = ObservedMemory("") if agent is None else memory_of(agent)
     if loading.system_prompt is not None:
-        memory.system_prompt = prompt
+        memory.system_prompt = loading.system_prompt
     memory.steps = loading.steps
-    if agent is not memory:
+    if isinstance(memory, ObservedMemory):
+        memory.origin = origin
+    if agent is not None and agent is not memory:
         agent.state.update(origin.state)
     return memory
-
-
-__all__ = [
-    "DamagedFileError",
-    "ForeignFileError",
-    "Origin",
-    "export_memory",
-    "import_memory",
-    "load_memory",
-    "save_memory",
-]

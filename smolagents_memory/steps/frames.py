@@ -20,11 +20,17 @@ def _write_column(encoder: Encoder, values: Any, depth: int) -> list[Node]:
         naive = values.dt.tz_convert("UTC").dt.tz_localize(None) if hasattr(values, "dt") else None
         if naive is None:
             naive = values.tz_convert("UTC").tz_localize(None)
-        return ["zoned", encoder.node(naive.to_numpy(), depth + 1), encoder.node(dtype.tz, depth + 1)]
+        return ["zoned", encoder.node(naive.to_numpy(), depth + 1), _zone(encoder, dtype.tz, depth)]
     if not pd.api.types.is_extension_array_dtype(dtype):
         return ["numpy", encoder.node(values.to_numpy(), depth + 1)]
     cells = [None if missing else cell for cell, missing in zip(values.tolist(), values.isna(), strict=True)]
     return ["extension", str(dtype), encoder.node(cells, depth + 1)]
+
+
+def _zone(encoder: Encoder, zone: Any, depth: int) -> Node:
+    """A time zone by its name where it has one: pandas 2 and 3 make different objects of the same name."""
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)
+    return name if isinstance(name, str) else encoder.node(zone, depth + 1)
 
 
 def _read_column(decoder: Decoder, node: list[Node]) -> Any:
@@ -121,7 +127,7 @@ def _read_frame(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
 
 
 def _write_timestamp(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    return {"v": value.value, "unit": value.unit, "zone": encoder.node(value.tzinfo, depth + 1)}
+    return {"v": value.value, "unit": value.unit, "zone": _zone(encoder, value.tzinfo, depth)}
 
 
 def _read_timestamp(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:

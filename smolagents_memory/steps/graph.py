@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MemberDescriptorType
 from typing import Any
 
@@ -182,7 +183,7 @@ class Decoder:
         self.unknown: list[str] = []
         self._readers = readers
         self._known: dict[int, Any] = {}
-        self._fixes: list[Callable[[], None]] = []
+        self._fixes: list[Callable[[], object]] = []
 
     def decode(self, node: Node) -> Any:
         """The value of a node; a malformed one raises DecodeError."""
@@ -224,9 +225,17 @@ class Decoder:
             return self._known[wanted] if wanted in self._known else Later(lambda: self._known[wanted])
         if tag == "def":
             return self.value(node["v"], int(node["n"]))
+        if tag == "graph":  # one of several values that were encoded each by itself
+            return define(self._part(node))
         if tag == "dict":
             return self.fill_dict(define({}), ((self.value(key), item) for key, item in node["v"]))
         return define(self._readers.get(tag, self._readers[""])(self, node, define))
+
+    def _part(self, node: Node) -> Any:
+        part = Decoder(self._readers, self.blobs)
+        value = part.decode(node)
+        self.unknown += part.unknown
+        return value
 
     def fill_list(self, target: list[Any], nodes: list[Node]) -> list[Any]:
         """Append the values of `nodes`, also those that are not built yet."""
@@ -234,7 +243,7 @@ class Decoder:
             value = self.value(node)
             target.append(value)
             if isinstance(value, Later):
-                self.when_built(value, lambda built, index=index: target.__setitem__(index, built))
+                self.when_built(value, partial(target.__setitem__, index))
         return target
 
     def fill_dict(self, target: dict[Any, Any], entries: Any) -> dict[Any, Any]:
@@ -245,7 +254,7 @@ class Decoder:
                 key.get()
             target[key] = value
             if isinstance(value, Later):
-                self.when_built(value, lambda built, key=key: target.__setitem__(key, built))
+                self.when_built(value, partial(target.__setitem__, key))
         return target
 
     def fill_attributes(self, target: Any, entries: Iterator[tuple[str, Any]]) -> Any:
@@ -253,12 +262,12 @@ class Decoder:
         for name, value in entries:
             _set(target, name, value)
             if isinstance(value, Later):
-                self.when_built(value, lambda built, name=name: _set(target, name, built))
+                self.when_built(value, partial(_set, target, name))
         return target
 
     def when_built(self, value: Later, use: Callable[[Any], object]) -> None:
         """Call `use` with the real thing as soon as everything is there."""
-        self._fixes.append(lambda: use(value.get()) and None)
+        self._fixes.append(lambda: use(value.get()))
 
     def frozen(self, nodes: list[Node], build: Callable[[list[Any]], Any]) -> Any:
         """Something that must have all its parts when it is built; it comes later if one of them does."""

@@ -37,8 +37,9 @@ def _image_node(encoder: Encoder, image: Image.Image, depth: int) -> dict[str, N
     known = encoder.blobs.pixels.get(key)
     if known is None:
         known = encoder.blobs.pixels[key] = encoder.blobs.put(_packed(image, pixels))
-    if getattr(image, "n_frames", 1) > 1:
-        encoder.losses.append(f"the other {image.n_frames - 1} frames of an image")
+    frames = int(getattr(image, "n_frames", 1))
+    if frames > 1:
+        encoder.losses.append(f"the other {frames - 1} frames of an image")
     return {**node, "format": "png" if image.mode in _PNG and width and height else "zlib", "at": known}
 
 

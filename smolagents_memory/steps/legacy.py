@@ -90,7 +90,8 @@ class _Reader:
         )
 
     def timing(self, data: Mapping[str, Any]) -> Timing:
-        times = data.get("timing") if isinstance(data.get("timing"), dict) else data
+        nested = data.get("timing")
+        times: Mapping[str, Any] = nested if isinstance(nested, dict) else data
         start, end = times.get("start_time"), times.get("end_time")
         if start is None:
             self.lose("the time of a step")

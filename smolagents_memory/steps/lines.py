@@ -107,7 +107,7 @@ def _write(raw: IO[bytes], lines: Iterable[bytes], *, packed: bool) -> None:
         raw.writelines(lines)
         return
     # without a time in it the same memory gives the same bytes
-    with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as target, io.BufferedWriter(target) as buffered:  # type: ignore[type-var]
+    with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as target, io.BufferedWriter(target) as buffered:
         buffered.writelines(lines)
 
 

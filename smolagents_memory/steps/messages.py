@@ -23,7 +23,7 @@ from smolagents_memory.steps.rendering import render
 from smolagents_memory.steps.values import new_encoder
 
 
-Range = list[int]  # [start, count] in the list before, or [number] of a message
+Range = list[int]  # [start, count] in the list before, or the messages [first, count, 0] by their numbers
 _STANDARD = frozenset(("role", "content", "tool_calls", "raw", "token_usage"))
 _KEYFRAME = 64
 
@@ -39,15 +39,34 @@ class Messages:
 
     def add_list(self, ranges: list[Range]) -> InputMessages:
         """The list that these ranges of the list before make."""
+        for first, count, _ in (each for each in ranges if len(each) == 3):
+            if not 0 <= first <= first + count <= len(self.originals):
+                raise DecodeError(f"a list refers to message {first + count - 1} of {len(self.originals)}")
         numbers = _resolve(ranges, self._last)
-        if len(numbers) and max(numbers) >= len(self.originals):
-            raise DecodeError(f"a list of messages refers to message {max(numbers)} of {len(self.originals)}")
         at = len(self._ranges)
         self._ranges.append(ranges)
         if at % _KEYFRAME == 0:
             self._keyframes[at] = numbers
         self._last = numbers
         return InputMessages._of(self, at, len(numbers))
+
+    def totals(self, measure: Callable[[ChatMessage], int]) -> list[int]:
+        """The sum of a measure over each list, without making any; where a list only adds to the one before, only
+        what it adds is looked at."""
+        measured = [measure(message) for message in self.originals]
+        totals: list[int] = []
+        numbers, total = array("I"), 0
+        for ranges in self._ranges:
+            goes_on = bool(ranges) and ranges[0] == [0, len(numbers)] and all(len(each) == 1 for each in ranges[1:])
+            if goes_on:
+                added = array("I", (each[0] for each in ranges[1:]))
+                numbers.extend(added)
+            else:
+                added = numbers = _resolve(ranges, numbers)
+                total = 0
+            total += sum(measured[number] for number in added)
+            totals.append(total)
+        return totals
 
     def numbers(self, at: int) -> array[int]:
         """The numbers of the messages in a list."""
@@ -61,8 +80,8 @@ class Messages:
 def _resolve(ranges: list[Range], before: array[int]) -> array[int]:
     numbers = array("I")
     for each in ranges:
-        if len(each) == 1:
-            numbers.append(each[0])
+        if len(each) == 3:
+            numbers.extend(range(each[0], each[0] + each[1]))
         else:
             start, count = each
             if not 0 <= start <= start + count <= len(before):
@@ -89,6 +108,11 @@ class InputMessages(list[ChatMessage]):
     def untouched(self) -> bool:
         """Whether nobody has looked at the messages yet."""
         return self._source is not None
+
+    @property
+    def place(self) -> tuple[Messages, int] | None:
+        """Which of a history's lists this is, as long as nobody has looked at the messages."""
+        return None if self._source is None else self._source[:2]
 
     def originals(self) -> tuple[Messages, array[int]] | None:
         """Where the messages come from, as long as nobody has looked at them."""
@@ -131,7 +155,7 @@ for _name in (
     *("append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "sort"),
 ):
     setattr(InputMessages, _name, _making(getattr(list, _name)))
-InputMessages.__hash__ = None  # type: ignore[assignment]
+InputMessages.__hash__ = None
 WRITERS[InputMessages] = ("list", write_items)
 
 
@@ -152,14 +176,21 @@ def _fresh_call(call: ChatMessageToolCall) -> ChatMessageToolCall:
     made = copy.copy(call)
     if isinstance(call.function, ChatMessageToolCallFunction):
         made.function = copy.copy(call.function)
-        made.function.arguments = _fresh_value(call.function.arguments)
+        made.function.arguments = _fresh_value(call.function.arguments, {})
     return made
 
 
-def _fresh_value(value: Any) -> Any:
+def _fresh_value(value: Any, made: dict[int, Any]) -> Any:
+    """A copy of lists and dicts, which may hold themselves."""
+    if type(value) not in (list, dict) or id(value) in made:
+        return made.get(id(value), value)
     if type(value) is dict:
-        return {key: _fresh_value(item) for key, item in value.items()}
-    return [_fresh_value(item) for item in value] if type(value) is list else value
+        fields = made[id(value)] = {}
+        fields.update((key, _fresh_value(item, made)) for key, item in value.items())
+        return fields
+    items = made[id(value)] = []
+    items.extend(_fresh_value(item, made) for item in value)
+    return items
 
 
 class MessageWriter:
@@ -171,19 +202,25 @@ class MessageWriter:
         self.losses: list[str] = []
         self._numbers: dict[Any, int] = {}
         self._shown: dict[Any, Node] = {}  # key → [step, index]: what the steps show, until it has a number
+        self._shows: dict[int, list[int]] = {}  # step → the places of all messages that it shows
         self._before: list[int] = []
         self._translations: dict[int, tuple[Messages, dict[int, int]]] = {}
         self._new: list[Node] = []
 
-    def show(self, reference: Node, step: MemoryStep) -> None:
+    @property
+    def stale(self) -> bool:
+        """Whether most of what is remembered here has left the lists: time to begin anew."""
+        return len(self.originals) > 4 * len(self._before) + 512
+
+    def show(self, reference: int, step: MemoryStep) -> None:
         """From now on, messages equal to what `step` shows are references to `reference`."""
         try:
             shown = render(step)
         except Exception:  # noqa: BLE001 — a step of odd content; its messages are stored by content
             return
-        for index, message in enumerate(shown):
-            if message is not None:
-                self._shown[self._key(message)] = [reference, index]
+        self._shows[reference] = [index for index, message in enumerate(shown) if message is not None]
+        for index in self._shows[reference]:
+            self._shown[self._key(shown[index])] = [reference, index]
 
     def write(self, messages: list[Any]) -> dict[str, Node] | None:
         """What to store for a list of messages, or None if it is no such list: {"new": …, "list": …}."""
@@ -198,7 +235,26 @@ class MessageWriter:
             )
         else:
             return None
-        return {"new": self._new, "list": ranges}
+        return {"new": self._folded(self._new), "list": ranges}
+
+    def _folded(self, new: list[Node]) -> list[Node]:
+        """References to all that neighbouring steps show, as one: {"all": [first, last, stride]}."""
+        folded: list[Node] = []
+        at = 0
+        while at < len(new):
+            step: int | None = new[at][0] if isinstance(new[at], list) else None
+            shows = [[step, index] for index in (self._shows.get(step, ()) if step is not None else ())]
+            if step is None or not shows or new[at : at + len(shows)] != shows:
+                folded.append(new[at])
+                at += 1
+                continue
+            at += len(shows)
+            last = folded[-1].get("all") if folded and isinstance(folded[-1], dict) else None
+            if last is not None and step > last[1] and (last[0] == last[1] or step - last[1] == last[2]):
+                last[1:] = [step, step - last[1]]
+            else:
+                folded.append({"all": [step, step, 1]})
+        return folded
 
     def _ranges(
         self, items: list[Any], is_message: Callable[[Any, int], bool], number_of: Callable[[Any], int]
@@ -214,16 +270,15 @@ class MessageWriter:
                 place = expected
             else:
                 number = number_of(item)
-                if number >= known:
-                    numbers.append(number)
-                    ranges.append([number])
-                    continue
-                if places is None:
+                if number < known and places is None:
                     places = {each: at for at, each in enumerate(before)}
-                place = places.get(number, -1)
+                place = (places or {}).get(number, -1) if number < known else -1
                 if place < 0:
                     numbers.append(number)
-                    ranges.append([number])
+                    if ranges and len(ranges[-1]) == 3 and ranges[-1][0] + ranges[-1][1] == number:
+                        ranges[-1][1] += 1
+                    else:
+                        ranges.append([number, 1, 0])
                     continue
             numbers.append(before[place])
             if ranges and len(ranges[-1]) == 2 and sum(ranges[-1]) == place:
@@ -305,8 +360,19 @@ class MessageReader:
     def read(self, stored: dict[str, Any]) -> InputMessages:
         """The list that `MessageWriter.write` stored."""
         for node in stored["new"]:
-            self.messages.originals.append(self._referred(*node) if isinstance(node, list) else self._own(node))
+            self.messages.originals.extend(self._read(node))
         return self.messages.add_list(stored["list"])
+
+    def _read(self, node: Node) -> list[ChatMessage]:
+        if isinstance(node, list):
+            return [self._referred(*node)]
+        if "all" not in node:
+            return [self._own(node)]
+        first, last, stride = node["all"]
+        if (last - first) // stride > len(self._shown):
+            raise DecodeError(f"messages of the steps {first} to {last}, of which there are {len(self._shown)}")
+        steps = (self._shown.get(step, []) for step in range(first, last + 1, stride))
+        return [message for shown in steps for message in shown if message is not None]
 
     def _referred(self, reference: Node, index: int) -> ChatMessage:
         shown = self._shown.get(reference, [])

@@ -98,7 +98,7 @@ def _write_upstream(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]
 
 def _reader_of(cls: type) -> Read:
     def read(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-        target = define(cls.__new__(cls))
+        target = define(object.__new__(cls))
         decoder.fill_attributes(target, iter(defaults(cls).items()))
         return read_fields(decoder, target, node)
 
@@ -176,16 +176,16 @@ def _write_unknown(encoder: Encoder, value: Unknown, depth: int) -> dict[str, No
 
 def _write_subclass(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     name = registry.meet(type(value))
-    base = next(base for base in _BASES.values() if isinstance(value, base))
+    base: Any = next(base for base in _BASES.values() if isinstance(value, base))
     body: Any
     if base in (str, bytes, bytearray, tuple, list):
-        body = base.__getitem__(value, slice(None))  # type: ignore[attr-defined]
+        body = base.__getitem__(value, slice(None))
     elif base in (int, float):
-        body = base.__pos__(value)  # type: ignore[attr-defined]
+        body = base.__pos__(value)
     elif base is dict:
         body = dict(dict.items(value))
     else:
-        body = base(base.__iter__(value))  # type: ignore[attr-defined]
+        body = base(base.__iter__(value))
     data = {"base": base.__name__, "body": body, "attributes": dict(getattr(value, "__dict__", {}))}
     return {"c": name, "v": encoder.node(data, depth + 1)}
 
@@ -193,7 +193,7 @@ def _write_subclass(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]
 def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     cls = _class(node["c"])
     data = decoder.value(node["v"])
-    base = _BASES[data["base"]]
+    base: Any = _BASES[data["base"]]
     if cls is None or not issubclass(cls, base):
         return _unknown(decoder, node, data)
     value: Any
@@ -201,7 +201,7 @@ def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> An
         value = define(base.__new__(cls))
         getattr(base, "extend" if base in (list, bytearray) else "update")(value, data["body"])
     else:
-        value = base.__new__(cls, data["body"])  # type: ignore[call-arg]
+        value = base.__new__(cls, data["body"])
     return decoder.fill_attributes(value, iter(data["attributes"].items()))
 
 
@@ -216,7 +216,7 @@ def _error_name(cls: type) -> str:
 
 def _write_error(encoder: Encoder, value: BaseException, depth: int) -> dict[str, Node]:
     kind = type(value)
-    arguments = value.__reduce__()[1] if kind.__module__ == "builtins" else value.args  # type: ignore[index]
+    arguments = value.__reduce__()[1] if kind.__module__ == "builtins" else value.args
     names = [_error_name(cls) for cls in kind.__mro__ if issubclass(cls, BaseException)]
     registry.meet(kind)
     held = {key: item for key, item in value.__dict__.items() if not isinstance(item, monitoring.AgentLogger)}

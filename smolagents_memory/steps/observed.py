@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, TypeVar, cast
 
 from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
+from smolagents.models import ChatMessage
 
 from smolagents_memory._events import Events, Listener
 from smolagents_memory.steps.edits import Snapshot
@@ -123,17 +125,27 @@ class ObservedSteps(list[MemoryStep]):
         return (list, (list(self),))
 
 
+@dataclass
+class Origin:
+    """Where a loaded memory comes from."""
+
+    agent: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+    created: str = ""
+    smolagents: str = ""
+
+
 WRITERS[ObservedSteps] = ("list", write_items)
 
 
-class ObservedMemory(AgentMemory):  # type: ignore[misc]
+class ObservedMemory(AgentMemory):
     """An AgentMemory that can be listened to. Put it in the place of `agent.memory`; everything else stays.
 
     Events (see `on`):
 
     - `steps_changed`: `start`, `removed` and `added` (tuples of steps), `reset` (whether the memory was reset).
-    - `step_edited`: `step` and its `index`; edits inside a step are found when the next change is told, at
-      `flush()`, and when the last listener leaves.
+    - `step_edited`: `step`, its `index`, and `inputs_edited`, whether its input messages were. Edits inside a step
+      are found when the next change is told, at `flush()`, and when the last listener leaves.
     - `system_prompt_changed`: `system_prompt`, the step.
 
     A listener that raises is logged and disturbs nobody. Without listeners nothing is looked for and nothing is paid.
@@ -145,6 +157,13 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
     added (TaskStep(task='Count to three.', task_images=None),)
     """
 
+    origin: Origin | None = None
+    """Where the memory comes from, if it was loaded."""
+    journaled_in: tuple[str, str] | None = None
+    """The database and the session that hold the steps, if a session was attached."""
+    journaled: tuple[MemoryStep, ...] = ()
+    """The steps that the session held when it was detached."""
+
     def __init__(self, system_prompt: str) -> None:
         self._prepare()
         super().__init__(system_prompt)
@@ -155,8 +174,6 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
         self._steps = self._owned([])
         self._snapshots: list[Snapshot] | None = None
         self._listeners = 0
-        self._untold: deque[tuple[str, dict[str, Any]]] = deque()
-        self._telling = False
 
     # -- listening ---------------------------------------------------------------------------------------------
 
@@ -187,7 +204,7 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
         """Look for edits inside the steps now, thoroughly, and tell them."""
         with self._lock:
             self._find_edits(thorough=True)
-            self._tell()
+            self.events.deliver()
 
     # -- what smolagents uses ----------------------------------------------------------------------------------
 
@@ -211,8 +228,8 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
             before = getattr(self, "_system_prompt", None)
             self._system_prompt = step
             if getattr(before, "system_prompt", None) != getattr(step, "system_prompt", None):
-                self._untold.append((SYSTEM_PROMPT_CHANGED, {"system_prompt": step}))
-                self._tell()
+                self.events.post(SYSTEM_PROMPT_CHANGED, self, system_prompt=step)
+                self.events.deliver()
 
     def reset(self) -> None:
         """Forget all steps; the system prompt stays."""
@@ -222,6 +239,12 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
         owned = ObservedSteps(steps)
         owned._memory, owned._guard = self, self._lock
         return owned
+
+    def replay(self, logger: Any, detailed: bool = False) -> None:
+        """Print the steps. smolagents' own detailed replay stops at the first image; here its size is printed."""
+        shown = AgentMemory("")
+        shown.system_prompt, shown.steps = self.system_prompt, [_printable(step) for step in self._steps]
+        shown.replay(logger, detailed=detailed)
 
     # -- noticing ----------------------------------------------------------------------------------------------
 
@@ -235,7 +258,7 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
                 self._snapshots = [Snapshot(step) for step in new]
             if reset or old or new:
                 self._change(0, tuple(old), tuple(new), reset)
-            self._tell()
+            self.events.deliver()
 
     def _splice(self, steps: ObservedSteps, start: int, stop: int, added: list[MemoryStep]) -> None:
         with self._lock:
@@ -246,34 +269,22 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
                 self._snapshots[start:stop] = [Snapshot(step) for step in added]
             if removed or added:
                 self._change(start, removed, tuple(added), False)
-            self._tell()
+            self.events.deliver()
 
     def _change(self, start: int, removed: tuple[Any, ...], added: tuple[Any, ...], reset: bool) -> None:
-        change = {"start": start, "removed": removed, "added": added, "reset": reset}
-        self._untold.append((STEPS_CHANGED, change))
+        self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
 
     def _find_edits(self, *, thorough: bool = False) -> None:
         for index, snapshot in enumerate(self._snapshots or ()):
             if snapshot.differs(thorough=thorough):
                 snapshot.take()
-                self._untold.append((STEP_EDITED, {"step": snapshot.step, "index": index}))
-
-    def _tell(self) -> None:
-        """Tell what is queued, in order, also when a listener itself changes the memory."""
-        if self._telling:
-            return
-        self._telling = True
-        try:
-            while self._untold:
-                name, data = self._untold.popleft()
-                self.events.emit(name, self, **data)
-        finally:
-            self._telling = False
+                edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
+                self.events.post(STEP_EDITED, self, **edit)
 
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners", "_untold", "_telling"}
+        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -281,3 +292,33 @@ class ObservedMemory(AgentMemory):  # type: ignore[misc]
         steps = state.pop("steps")
         self.__dict__.update(state)
         self.steps = steps
+
+
+class _Printed(ChatMessage):
+    """A message as smolagents prints it: `message.dict()` today, `dict(message)` up to 1.20, where that fails."""
+
+    def keys(self) -> list[str]:
+        return list(self.dict())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.dict()[name]
+
+
+def _printable(step: MemoryStep) -> MemoryStep:
+    """The step itself, or a copy whose input messages name their images instead of holding them."""
+    messages = getattr(step, "model_input_messages", None)
+    if not messages:
+        return step
+    printable = copy.copy(step)
+    printable.model_input_messages = [_printed(message) for message in messages]
+    return printable
+
+
+def _printed(message: ChatMessage) -> ChatMessage:
+    content = message.content
+    if isinstance(content, list):
+        content = [
+            part if part.get("type") != "image" else {"type": "text", "text": f"[{part.get('image')!r:.120}]"}
+            for part in content
+        ]
+    return _Printed(role=message.role, content=content, tool_calls=message.tool_calls)

@@ -119,7 +119,7 @@ WRITERS: dict[type, tuple[str, Write]] = {
     re.Pattern: ("pattern", _write_pattern),
     type: ("class", _write_class),
     type(...): ("ellipsis", lambda e, v, d: {}),
-    **{cls: ("path", _write_path) for cls in (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)},
+    **dict.fromkeys((PosixPath, WindowsPath, PurePosixPath, PureWindowsPath), ("path", _write_path)),
 }
 
 

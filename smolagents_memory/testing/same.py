@@ -61,12 +61,13 @@ def explain_difference(left: Any, right: Any) -> str | None:
     return None
 
 
-def _kind(value: Any) -> type:
+def _kind(value: Any) -> Any:
     if isinstance(value, AgentImage):
         return AgentImage
     if isinstance(value, Image.Image):
         return Image.Image
-    return list if isinstance(value, list) and type(value).__module__.startswith("smolagents_memory.") else type(value)
+    kind: type[Any] = type(value)
+    return list if issubclass(kind, list) and kind.__module__.startswith("smolagents_memory.") else kind
 
 
 def _same_atom(a: Any, b: Any) -> bool:
@@ -151,5 +152,5 @@ def _foreign_parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _cells(column: Any) -> Iterator[tuple[Any, bool]]:
-    missing = column.isna() if not column.__class__.__name__ == "MultiIndex" else [False] * len(column)
+    missing = column.isna() if column.__class__.__name__ != "MultiIndex" else [False] * len(column)
     return zip(column.tolist(), (bool(each) for each in missing), strict=True)

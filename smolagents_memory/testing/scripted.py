@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from smolagents.models import (
     ChatMessage,
@@ -79,11 +80,11 @@ class ModelCall:
                 yield from message.content or ()
 
 
-Output = str | ChatMessage | PlannedCall | Sequence[PlannedCall] | BaseException | type[BaseException]
-Script = Iterable[Output | Callable[[list[ChatMessage]], Output]]
+Output: TypeAlias = str | ChatMessage | PlannedCall | Sequence[PlannedCall] | BaseException | type[BaseException]
+Script: TypeAlias = Iterable[Output | Callable[[list[ChatMessage]], Output]]
 
 
-class ScriptedModel(Model):  # type: ignore[misc]
+class ScriptedModel(Model):
     """Plays a script of outputs, one a call, and records what it was sent. No network, no randomness.
 
     Args:
@@ -143,13 +144,11 @@ class ScriptedModel(Model):  # type: ignore[misc]
         for start in range(0, len(text), 16):
             yield ChatMessageStreamDelta(content=text[start : start + 16])
         for index, tool_call in enumerate(message.tool_calls or ()):
-            yield ChatMessageStreamDelta(
-                tool_calls=[
-                    ChatMessageToolCallStreamDelta(
-                        index=index, id=tool_call.id, type=tool_call.type, function=tool_call.function
-                    )
-                ]
+            written = ChatMessageToolCallFunction(
+                arguments=json.dumps(tool_call.function.arguments), name=tool_call.function.name
             )
+            delta = ChatMessageToolCallStreamDelta(index=index, id=tool_call.id, type=tool_call.type, function=written)
+            yield ChatMessageStreamDelta(tool_calls=[delta])
         yield ChatMessageStreamDelta(content="", token_usage=message.token_usage)
 
     def _next(self) -> Any:

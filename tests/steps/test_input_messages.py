@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import gc
 import pickle
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -86,8 +89,18 @@ def test_messages_are_references_to_the_steps_that_show_them() -> None:
     prompt, steps = history([("none", 0)] * 5)
     writer = StepWriter(prompt)
     records = [writer.write(index, step) for index, step in enumerate(steps)]
-    assert records[5]["inputs"]["new"] == [[4, 0], [4, 3]]
-    assert records[5]["inputs"]["list"] == [[0, 8], [8], [9]]
+    assert records[5]["inputs"]["new"] == [{"all": [4, 4, 1]}]
+    assert records[5]["inputs"]["list"] == [[0, 8], [8, 2, 0]]
+
+
+def test_a_list_that_begins_anew_refers_to_all_steps_in_a_few_words() -> None:
+    prompt, steps = history([("none", 0)] * 50)
+    writer = StepWriter(prompt)
+    for index, step in enumerate(steps[:50]):
+        writer.write(index, dataclasses.replace(step, **({"model_input_messages": None} if index else {})))
+    record = writer.write(50, steps[50])
+    assert record["inputs"]["new"] == [{"all": [-1, 49, 1]}]
+    assert record["inputs"]["list"] == [[0, len(steps[50].model_input_messages), 0]]
 
 
 def test_our_rendering_is_what_smolagents_shows() -> None:
@@ -168,3 +181,24 @@ def test_an_exported_list_of_subclassed_or_foreign_messages_is_kept_whole() -> N
     step.model_input_messages = [Mine(role=MessageRole.USER, content="x"), {"role": "user"}]  # type: ignore[list-item]
     memory.steps.append(step)
     assert explain_difference(list(import_memory(None, export_memory(memory)).steps), [step]) is None
+
+
+def held_by_loading(count: int) -> int:
+    """The bytes that a loaded history of so many steps holds."""
+    prompt, steps = history([("none", 0)] * count)
+    writer = StepWriter(prompt)
+    records = [writer.write(index, step) for index, step in enumerate(steps)]
+    gc.collect()
+    tracemalloc.start()
+    reader = StepReader()
+    reader.blobs.update(writer.blobs.data)
+    reader.read_prompt(StepWriter(None).write(0, prompt))
+    read = [reader.read(index, record) for index, record in enumerate(records)]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(read) == count + 1
+    return held
+
+
+def test_what_a_loaded_history_holds_grows_with_its_steps_not_with_their_square() -> None:
+    assert held_by_loading(400) < 2.6 * held_by_loading(200)

@@ -53,16 +53,11 @@ def test_an_error_comes_back_without_a_logger_and_without_logging(capsys: pytest
     assert capsys.readouterr().out == ""
 
 
-def test_arguments_that_a_step_and_its_message_share_are_shared_again() -> None:
+def test_what_two_calls_of_a_step_share_they_share_again() -> None:
     arguments = {"path": "a"}
-    step = ActionStep(
-        step_number=1,
-        timing=Timing(0.0),
-        tool_calls=[ToolCall("read", arguments, "call_1")],
-        action_output=arguments,
-    )
-    back = trip(step)
-    assert back.tool_calls[0].arguments is back.action_output
+    calls = [ToolCall("read", arguments, "call_1"), ToolCall("write", arguments, "call_2")]
+    back = trip(ActionStep(step_number=1, timing=Timing(0.0), tool_calls=calls))
+    assert back.tool_calls[0].arguments is back.tool_calls[1].arguments
 
 
 def test_a_field_of_a_newer_smolagents_and_a_mark_of_ours_are_kept() -> None:

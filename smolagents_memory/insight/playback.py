@@ -1,0 +1,133 @@
+"""Replay: a run on the terminal, as the agent's own logger showed it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich.console import Group
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+from smolagents import AgentLogger, LogLevel
+from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
+from smolagents.monitoring import YELLOW_HEX
+
+from smolagents_memory.insight.executions import answer_was_refused, calls_made
+from smolagents_memory.insight.messages import duration, messages_of, role_name, started, text_of
+from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.sessions.stepping import answer_of
+
+
+_LOGS = "Execution logs:\n"
+_OUTPUT = "Last output from code snippet:\n"
+
+
+def replay(
+    memory: Source,
+    speed: float | None = None,
+    *,
+    logger: AgentLogger | None = None,
+    longest_pause: float = 5.0,
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Show a run on the terminal as the agent's logger showed it.
+
+    Args:
+        memory: An agent, a memory, a session, a file or a list of steps.
+        speed: 1 for the pace of the run, 2 for twice as fast; None shows all at once.
+        logger: Where to show it; a new one on the terminal by default.
+        longest_pause: No pause is longer than this, in seconds, however long the run waited.
+        sleep: What waits.
+
+    >>> from rich.console import Console
+    >>> from smolagents.memory import TaskStep
+    >>> replay([TaskStep("Count.")], logger=AgentLogger(console=Console(width=31)))
+    ╭────────── New run ──────────╮
+    │                             │
+    │ Count.                      │
+    │                             │
+    ╰─────────────────────────────╯
+    """
+    if speed is not None and speed <= 0:
+        raise ValueError(f"speed is above 0, not {speed}; None shows all at once")
+    recorded = read_memory(memory)
+    screen = _Screen(logger or AgentLogger(level=LogLevel.INFO))
+    before: float | None = None
+    for step in recorded.steps:
+        begun = started(step)
+        if speed is not None and begun is not None and before is not None:
+            sleep(min(longest_pause, max(0.0, begun - before) / speed))
+        before = before if begun is None else begun
+        screen.show(step)
+
+
+class _Screen:
+    """Shows steps one after the other; token counts add up over the run as the agent's monitor adds them."""
+
+    def __init__(self, logger: AgentLogger) -> None:
+        self.logger = logger
+        self.actions = self.tokens_in = self.tokens_out = 0
+
+    def show(self, step: MemoryStep) -> None:
+        if isinstance(step, TaskStep):
+            task = Text("\n").append(text_of(step.task).strip(), style="bold").append("\n")
+            # not by log_task, which takes the task for markup in older versions of smolagents
+            self.logger.log(Panel(task, title="[bold]New run", border_style=YELLOW_HEX))
+        elif isinstance(step, PlanningStep):
+            plan = text_of(step.plan)
+            first = plan.startswith("Here are the facts I know and the plan of action")
+            self.logger.log(
+                Rule(Text(f"{'Initial' if first else 'Updated'} plan", "bold"), style="orange"), Text(plan)
+            )
+        elif isinstance(step, ActionStep):
+            self.logger.log_rule(f"Step {step.step_number}")
+            self._action(step)
+            self._figures(step)
+        else:
+            for message in messages_of(step):
+                heading = f"{getattr(step, 'kind', type(step).__name__)} ({role_name(message.role)})"
+                self.logger.log(Rule(Text(heading, "bold")), Text(text_of(message.content)))
+
+    def _action(self, step: ActionStep) -> None:
+        answer = answer_of([step])
+        refused = answer_was_refused(step)
+        if isinstance(step.code_action, str):
+            self.logger.log_code(title="Executing parsed code:", content=step.code_action)
+            self._code_output(text_of(step.observations), final=step.is_final_answer or refused)
+        else:
+            for execution in calls_made(step):
+                call = f"Calling tool: '{execution.tool_name}' with arguments: {execution.params}"
+                self.logger.log(Panel(Text(call)))
+            if step.observations is not None:
+                self.logger.log(Text(f"Observations: {text_of(step.observations)}"))
+        for image in step.observations_images or ():
+            self.logger.log(Text(f"Image, {getattr(image, 'size', 'of unknown size')}", "dim"))
+        if refused and step.action_output is not None:
+            self._answer(step.action_output)
+        if step.error is not None:
+            self.logger.log(Text(str(step.error), style="bold red"), level=LogLevel.ERROR)  # log_error: likewise
+        if answer is not None:
+            self._answer(answer.value)
+
+    def _answer(self, answer: object) -> None:
+        self.logger.log(Text(f"Final answer: {answer}", style=f"bold {YELLOW_HEX}"))
+
+    def _code_output(self, observations: str, *, final: bool) -> None:
+        logs, marker, output = observations.rpartition(_OUTPUT)
+        logs = (logs if marker else observations).removeprefix(_LOGS)
+        lines = [Text("Execution logs:", style="bold"), Text(logs)] if logs else []
+        if marker and not final:
+            lines.append(Text(f"Out: {output}"))
+        if lines:
+            self.logger.log(Group(*lines))
+
+    def _figures(self, step: ActionStep) -> None:
+        self.actions += 1
+        took = duration(step)
+        line = f"[Step {self.actions}" + ("" if took is None else f": Duration {took:.2f} seconds")
+        if step.token_usage is not None:
+            self.tokens_in += step.token_usage.input_tokens or 0
+            self.tokens_out += step.token_usage.output_tokens or 0
+            line += f"| Input tokens: {self.tokens_in:,} | Output tokens: {self.tokens_out:,}"
+        self.logger.log(Text(line + "]", style="dim"))

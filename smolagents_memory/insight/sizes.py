@@ -1,0 +1,64 @@
+"""How many bytes a memory's texts, images and copies of messages take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from smolagents.memory import MemoryStep
+
+from smolagents_memory.insight.messages import parts_of
+from smolagents_memory.steps.messages import InputMessages
+
+
+_BYTES_PER_PIXEL = {"I": 4, "F": 4, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}
+
+
+def text_bytes(text: str) -> int:
+    """The bytes of a text in UTF-8; what no encoding allows (a lone surrogate) counts three."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def image_bytes(steps: Sequence[MemoryStep]) -> int:
+    """The bytes of the pixels of every image in the steps; one that several steps share counts once."""
+    distinct = {id(image): image for step in steps for image in _images(step)}
+    return sum(_pixel_bytes(image) for image in distinct.values())
+
+
+def _images(step: MemoryStep) -> Iterator[Any]:
+    yield from getattr(step, "task_images", None) or ()
+    yield from getattr(step, "observations_images", None) or ()
+
+
+def _pixel_bytes(image: Any) -> int:
+    size, mode = getattr(image, "size", None), getattr(image, "mode", None)
+    if not isinstance(size, tuple) or mode is None:
+        return 0
+    width, height = size
+    if mode == "1":
+        return int((width + 7) // 8 * height)
+    return int(width * height * _BYTES_PER_PIXEL.get(mode, len(image.getbands())))
+
+
+def input_copy_bytes(steps: Sequence[MemoryStep]) -> int:
+    """The bytes of text in what each step keeps of its model call's input: every message before it, again.
+
+    Lists of a loaded history that nobody has looked at are measured where they are stored, and stay unmade.
+    """
+    stored: dict[int, list[int]] = {}
+    total = 0
+    for step in steps:
+        inputs = getattr(step, "model_input_messages", None)
+        place = inputs.place if isinstance(inputs, InputMessages) else None
+        if place is None:
+            total += sum(map(_content_bytes, inputs or ()))
+        else:
+            messages, at = place
+            if id(messages) not in stored:
+                stored[id(messages)] = messages.totals(_content_bytes)
+            total += stored[id(messages)][at]
+    return total
+
+
+def _content_bytes(message: Any) -> int:
+    return text_bytes(parts_of(getattr(message, "content", message))[0])

@@ -1,0 +1,242 @@
+"""Figures over a memory: what it holds, how well the tools did, what it cost, how it grows."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from smolagents.memory import ActionStep, MemoryStep, PlanningStep
+
+from smolagents_memory.insight.executions import ToolExecution, tool_executions
+from smolagents_memory.insight.messages import Message, conversation
+from smolagents_memory.insight.sizes import image_bytes, input_copy_bytes, text_bytes
+from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.tables import stats_table
+from smolagents_memory.insight.trace import reasoning
+
+
+@dataclass(frozen=True)
+class MessageFigures:
+    """Messages as the model reads them; lengths in characters."""
+
+    total_messages: int
+    by_role: dict[str, int]
+    average_length: dict[str, float]
+
+
+@dataclass(frozen=True)
+class ToolFigures:
+    """Calls that the model made. `in_code` counts, by tool, those written in its code (read, not observed)."""
+
+    total_executions: int
+    success_rate: float | None
+    avg_execution_time: float | None
+    tool_usage: dict[str, int]
+    failures: dict[str, int]
+    in_code: dict[str, int]
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """Steps by class, errors by class, and moves of reasoning by type."""
+
+    total_steps: int
+    by_kind: dict[str, int]
+    errors: dict[str, int]
+    step_distribution: dict[str, int]
+
+
+@dataclass(frozen=True)
+class TokenFigures:
+    """Tokens as the model counted them. `by_step` has (position, in, out) for each step that says so."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    by_step: list[tuple[int, int, int]]
+    steps_without_count: int
+
+
+@dataclass(frozen=True)
+class SizeFigures:
+    """Sizes in kB of 1024 bytes: the text that the model reads, images (each once), and the copies of earlier
+    messages that every step keeps of what its model call was sent."""
+
+    text_kb: float
+    images_kb: float
+    input_copies_kb: float
+    total_kb: float
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """What `analyze` found. Print it for a table; `to_dict()` gives it as JSON.
+
+    Attributes:
+        messages, tools, steps, tokens, memory_size: The figures, by subject.
+        growth: How many bytes of text each step adds to the prompt, by position.
+        seconds: From the beginning of the first step to the end of the last, if the steps say so.
+        analysis_timestamp: When the figures were taken, in ISO form.
+    """
+
+    messages: MessageFigures
+    tools: ToolFigures
+    steps: StepFigures
+    tokens: TokenFigures
+    memory_size: SizeFigures
+    growth: list[int]
+    seconds: float | None
+    analysis_timestamp: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data that `json.dumps` takes."""
+        plain = asdict(self)
+        plain["tokens"]["by_step"] = [list(row) for row in self.tokens.by_step]
+        return plain
+
+    def __rich__(self) -> Table:
+        return stats_table([("", self.to_dict())])
+
+    def __str__(self) -> str:
+        return _printed(self.__rich__())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two MemoryStats beside each other. Print it for a table; `to_dict()` gives {figure: {a, b, difference}}."""
+
+    a: MemoryStats
+    b: MemoryStats
+
+    def to_dict(self) -> dict[str, dict[str, float | None]]:
+        """Every figure that is a number in either, with the difference b - a; what one lacks counts as nothing."""
+        left, right = dict(_numbers(self.a.to_dict())), dict(_numbers(self.b.to_dict()))
+        rows: dict[str, dict[str, float | None]] = {}
+        for name in dict.fromkeys((*left, *right)):
+            a, b = left.get(name), right.get(name)
+            rows[name] = {"a": a, "b": b, "difference": (b or 0) - (a or 0)}
+        return rows
+
+    def __rich__(self) -> Table:
+        return stats_table([("a", self.a.to_dict()), ("b", self.b.to_dict())])
+
+    def __str__(self) -> str:
+        return _printed(self.__rich__())
+
+
+def analyze(memory: Source) -> MemoryStats:
+    """The figures of an agent, a memory, a session, a file or a list of steps.
+
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> agent = CodeAgent([], ScriptedModel([code("1 / 0"), code("final_answer(42)")]), verbosity_level=-1)
+    >>> agent.run("Divide.")
+    42
+    >>> stats = analyze(agent)
+    >>> stats.tools.success_rate, stats.steps.errors, stats.messages.by_role["user"]
+    (0.5, {'AgentExecutionError': 1}, 1)
+    """
+    recorded = read_memory(memory)
+    messages = conversation(recorded)
+    text = [text_bytes(message.content) for message in messages]
+    growth = [0] * len(recorded.steps)
+    for message, size in zip(messages, text, strict=True):
+        if message.step is not None:
+            growth[message.step] += size
+    return MemoryStats(
+        messages=_message_figures(messages),
+        tools=_tool_figures(tool_executions(recorded)),
+        steps=StepFigures(
+            total_steps=len(recorded.steps),
+            by_kind=dict(Counter(type(step).__name__ for step in recorded.steps)),
+            errors=dict(Counter(type(step.error).__name__ for step in _failed(recorded.steps))),
+            step_distribution=dict(Counter(move.step_type for move in reasoning(recorded))),
+        ),
+        tokens=_token_figures(recorded.steps),
+        memory_size=_sizes(sum(text), recorded.steps),
+        growth=growth,
+        seconds=_seconds(recorded.steps),
+        analysis_timestamp=datetime.now(timezone.utc).isoformat(),
+    )
+
+
+def compare(a: Source | MemoryStats, b: Source | MemoryStats) -> Comparison:
+    """Two memories, or two MemoryStats, beside each other.
+
+    >>> from smolagents.memory import TaskStep
+    >>> compare([TaskStep("Count.")], [TaskStep("Count."), TaskStep("Again.")]).to_dict()["steps.total_steps"]
+    {'a': 1, 'b': 2, 'difference': 1}
+    """
+    return Comparison(*(each if isinstance(each, MemoryStats) else analyze(each) for each in (a, b)))
+
+
+def _message_figures(messages: list[Message]) -> MessageFigures:
+    by_role = Counter(message.role for message in messages)
+    length: Counter[str] = Counter()
+    for message in messages:
+        length[message.role] += len(message.content)
+    return MessageFigures(
+        len(messages), dict(by_role), {role: length[role] / count for role, count in by_role.items()}
+    )
+
+
+def _tool_figures(executions: list[ToolExecution]) -> ToolFigures:
+    made = [execution for execution in executions if execution.source == "call"]
+    times = [made_one.result.execution_time for made_one in made if made_one.result.execution_time is not None]
+    failures = Counter(execution.tool_name for execution in made if not execution.result.success)
+    return ToolFigures(
+        total_executions=len(made),
+        success_rate=1 - failures.total() / len(made) if made else None,
+        avg_execution_time=sum(times) / len(times) if times else None,
+        tool_usage=dict(Counter(execution.tool_name for execution in made)),
+        failures=dict(failures),
+        in_code=dict(Counter(execution.tool_name for execution in executions if execution.source == "code")),
+    )
+
+
+def _failed(steps: Iterable[MemoryStep]) -> list[ActionStep]:
+    return [step for step in steps if isinstance(step, ActionStep) and step.error is not None]
+
+
+def _token_figures(steps: Sequence[MemoryStep]) -> TokenFigures:
+    rows, missing = [], 0
+    for index, step in enumerate(steps):
+        usage = getattr(step, "token_usage", None)
+        if usage is not None:
+            rows.append((index, usage.input_tokens or 0, usage.output_tokens or 0))
+        elif isinstance(step, (ActionStep, PlanningStep)):
+            missing += 1
+    into, out = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    return TokenFigures(into, out, into + out, rows, missing)
+
+
+def _sizes(text: int, steps: Sequence[MemoryStep]) -> SizeFigures:
+    images, copies = image_bytes(steps), input_copy_bytes(steps)
+    return SizeFigures(text / 1024, images / 1024, copies / 1024, (text + images + copies) / 1024)
+
+
+def _seconds(steps: Sequence[MemoryStep]) -> float | None:
+    timings = [step.timing for step in steps if getattr(step, "timing", None) is not None]
+    begun = [timing.start_time for timing in timings if timing.start_time is not None]
+    ended = [timing.end_time for timing in timings if timing.end_time is not None]
+    return max(ended) - min(begun) if begun and ended else None
+
+
+def _numbers(figures: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, float]]:
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield from _numbers(value, f"{prefix}{name}.")
+        elif isinstance(value, (int, float)):
+            yield prefix + name, value
+
+
+def _printed(table: Table) -> str:
+    out = io.StringIO()
+    Console(file=out, width=100).print(table)
+    return out.getvalue()

@@ -1,0 +1,163 @@
+"""The trace of a run: what the agent thought, planned, did and saw."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Literal
+
+from smolagents.memory import ActionStep, MemoryStep, PlanningStep
+
+from smolagents_memory.insight.executions import ToolExecution, calls_made
+from smolagents_memory.insight.messages import text_of, times_of
+from smolagents_memory.insight.sources import Source, read_memory
+
+
+StepType = Literal["PLAN", "THINK", "ACT", "OBSERVE"]
+
+
+@dataclass
+class ReasoningStep:
+    """One move of the agent.
+
+    Attributes:
+        step_type: "PLAN" a plan, "THINK" what the model wrote around its action, "ACT" code or a tool call,
+            "OBSERVE" what came back, errors included.
+        content: Its text.
+        timestamp: When its step began.
+        tool_name: For "ACT": what was called.
+        step: The position of the step in memory.
+    """
+
+    step_type: StepType
+    content: str
+    timestamp: datetime | None = field(default_factory=lambda: datetime.now(timezone.utc))
+    tool_name: str | None = None
+    step: int | None = None
+
+
+@dataclass
+class Todo:
+    """An item of a plan.
+
+    Attributes:
+        content: What is to be done.
+        done: Whether the plan ticks it off: `[x]`, ✓ or struck through.
+        step: The position of the plan in memory.
+    """
+
+    content: str
+    done: bool = False
+    step: int | None = None
+
+
+def reasoning(memory: Source, step_type: StepType | None = None) -> list[ReasoningStep]:
+    """What the agent thought, planned, did and saw, in order; with `step_type` only moves of that type.
+
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> script = [code("final_answer(6 * 7)", thought="A product.")]
+    >>> agent = CodeAgent([], ScriptedModel(script), verbosity_level=0)
+    >>> agent.run("What is six times seven?")
+    42
+    >>> [(move.step_type, move.content) for move in reasoning(agent)][:2]
+    [('THINK', 'Thought: A product.'), ('ACT', 'final_answer(6 * 7)')]
+    """
+    recorded = read_memory(memory)
+    trace: list[ReasoningStep] = []
+    for (index, step), timestamp in zip(enumerate(recorded.steps), times_of(recorded.steps), strict=True):
+        for move in _moves(step):
+            move.timestamp, move.step = timestamp, index
+            trace.append(move)
+    return [move for move in trace if step_type in (None, move.step_type)]
+
+
+def _moves(step: MemoryStep) -> Iterator[ReasoningStep]:
+    if isinstance(step, PlanningStep):
+        yield ReasoningStep("PLAN", text_of(step.plan))
+    if not isinstance(step, ActionStep):
+        return
+    thought = thought_of(step)
+    if thought:
+        yield ReasoningStep("THINK", thought)
+    for execution in calls_made(step):
+        yield ReasoningStep("ACT", _call(execution), tool_name=execution.tool_name)
+    if step.observations is not None:
+        yield ReasoningStep("OBSERVE", text_of(step.observations))
+    if step.error is not None:
+        yield ReasoningStep("OBSERVE", f"{type(step.error).__name__}: {step.error}")
+
+
+def _call(execution: ToolExecution) -> str:
+    """The call as code; a CodeAgent's is code already."""
+    params = execution.params
+    if isinstance(params, str):
+        return params
+    if isinstance(params, dict):
+        return f"{execution.tool_name}({', '.join(f'{key}={value!r}' for key, value in params.items())})"
+    return f"{execution.tool_name}({'' if params is None else repr(params)})"
+
+
+def thought_of(step: ActionStep) -> str:
+    """What the model wrote besides its code."""
+    text = text_of(step.model_output).strip()
+    if text.startswith("{"):  # structured outputs: {"thought": …, "code": …}
+        try:
+            return str(json.loads(text)["thought"]).strip()
+        except (ValueError, KeyError, TypeError):
+            return text
+    if not isinstance(step.code_action, str):
+        return text
+    first_line = step.code_action.strip().partition("\n")[0]
+    begins = text.find(first_line) if first_line else -1
+    tag = re.search(r"<code>|```(?:py|python)?\s*$", text, re.MULTILINE)
+    if tag is not None and (begins < 0 or tag.start() < begins):
+        return text[: tag.start()].strip()
+    return re.sub(r"\s*[<`]\S*$", "", text[:begins].rstrip()).strip() if begins >= 0 else text
+
+
+def todos(memory: Source) -> list[Todo]:
+    """The items of the newest plan.
+
+    Where the plan has a heading with the word "plan", its items are those below; numbered items come before bullets.
+
+    >>> from smolagents.memory import PlanningStep
+    >>> plan = "## 1. Facts\\n- it rains\\n## 2. Plan\\n1. [x] take a coat\\n2. go"
+    >>> [(todo.content, todo.done) for todo in todos([PlanningStep([], None, plan, None)])]
+    [('take a coat', True), ('go', False)]
+    """
+    steps = read_memory(memory).steps
+    plans = [(index, step) for index, step in enumerate(steps) if isinstance(step, PlanningStep)]
+    if not plans:
+        return []
+    index, newest = plans[-1]
+    return [_todo(item, index) for item in _items(text_of(newest.plan))]
+
+
+_HEADING = re.compile(r"^\s*(?:#+\s*|\*\*)(?=.*\bplan\b).*$", re.IGNORECASE | re.MULTILINE)
+_NUMBERED = re.compile(r"^\s*(?:#+\s*)?(?:\d+\s*\.\s*)*\d+\s*[.)]\s+(?P<item>\S.*?)\s*$", re.MULTILINE)
+_BULLET = re.compile(r"^\s*[-*+•]\s+(?P<item>\S.*?)\s*$", re.MULTILINE)
+_BOX = re.compile(r"^\[(?P<mark>[ xX✓✔])\]\s*|^(?P<tick>[✓✔☑✅])\s*|^(?P<empty>[☐])\s*")
+
+
+def _items(plan: str) -> list[str]:
+    headings = list(_HEADING.finditer(plan))
+    body = plan[headings[-1].end() :] if headings else plan
+    for form in (_NUMBERED, _BULLET):
+        items = [match["item"] for match in form.finditer(body)]
+        if items:
+            return items
+    return []
+
+
+def _todo(item: str, step: int) -> Todo:
+    box = _BOX.match(item)
+    done = bool(box and ((box["mark"] or "").strip() or box["tick"]))
+    text = item[box.end() :] if box else item
+    struck = re.fullmatch(r"~~(.*)~~", text)
+    if struck:
+        return Todo(struck[1], True, step)
+    return Todo(text, done, step)

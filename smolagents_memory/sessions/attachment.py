@@ -1,0 +1,171 @@
+"""A session while it is attached to an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from smolagents.memory import ActionStep, MemoryStep
+
+from smolagents_memory._errors import SessionError, SessionStorageError
+from smolagents_memory.sessions import ownership, rows
+from smolagents_memory.sessions.journal import Journal, Position
+from smolagents_memory.sessions.managed import ManagedAgents
+from smolagents_memory.sessions.executor import RestoreReport
+from smolagents_memory.sessions.reading import Restored
+from smolagents_memory.sessions.running import INTERRUPTED, RunLog
+from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime
+from smolagents_memory.sessions.sensors import Sensors, observed
+from smolagents_memory.steps.observed import ObservedMemory
+from smolagents_memory.steps.registry import logger
+
+
+if TYPE_CHECKING:
+    from smolagents_memory.sessions.session import Session
+
+
+class Attachment:
+    """Keeps one agent's journal: restores it, puts the sensors on, and takes them off at the end."""
+
+    def __init__(self, session: Session, agent: Any, position: Position, token: str, restored: Restored) -> None:
+        self.session, self.agent = session, agent
+        self._token = token
+        self._place = (str(session.database), session.session_id)
+        adopted = self._steps_to_adopt(restored)
+        self.journal = Journal(session.database, position, restored.runtime, fold)
+        self.log = RunLog(self.journal)
+        self.runtime = Runtime(agent, session.variables_budget)
+        self.report = RestoreReport()
+        restored.warn(session.session_id)
+        if not adopted:
+            self.report = put_into(agent, restored, self._place)
+            self.journal.adopt(restored.live, restored.prompt)
+            self.runtime.begin()
+        memory = observed(agent)
+        memory.journaled_in = self._place
+        self.managed = ManagedAgents(self)
+        self.sensors = Sensors(agent, lambda: (self.journal, self.log), begin=self.begin, acted=self._acted)
+        if adopted:
+            self.journal.prompted(memory.system_prompt)
+            self.journal.spliced(0, 0, list(memory.steps))
+            for step in memory.steps:
+                self.log.follow(step)
+            self._note_runtime(None)
+            self.journal.commit()
+
+    def _steps_to_adopt(self, restored: Restored) -> bool:
+        """Whether the agent's own steps begin the session. Never those of another session: they are somebody else's."""
+        memory = self.agent.memory
+        own = len(memory.steps)
+        place = getattr(memory, "journaled_in", None)
+        if not own:
+            return not restored.live and restored.prompt is None
+        in_a_session = place is not None and _same_objects(memory.steps, memory.journaled)
+        if in_a_session and place != self._place:
+            forget_runtime(self.agent)
+            memory.reset()
+            return not restored.live
+        if in_a_session:
+            return not restored.live
+        if place is None and not restored.live:
+            return True
+        raise SessionError(
+            f"the agent holds {own} steps of which some are in no session, and session {self.session.session_id!r} "
+            f"has {len(restored.live)}: nothing was attached. SessionManager.save_session keeps the agent's under "
+            "another id; agent.memory.reset() gives them up"
+        )
+
+    # -- what the sensors tell ---------------------------------------------------------------------------------
+
+    def begin(self, max_steps: int | None) -> Any:
+        """A run is about to begin: the place where a conflict is told."""
+        try:
+            self.journal.check_ownership()
+        except SessionStorageError as error:
+            logger.error("session %r cannot be read now: %s", self.session.session_id, error)
+        self.log.announced = max_steps
+
+        def ended(state: str, error: BaseException | None) -> None:
+            self.log.end(state, error)
+            self.journal.commit()
+
+        return ended
+
+    def _acted(self, step: ActionStep) -> None:
+        self._note_runtime(step)
+
+    def _note_runtime(self, step: ActionStep | None) -> None:
+        delta = self.runtime.changes(step, self.journal.blobs)
+        if delta is not None:
+            self.journal.runtime(delta)
+
+    def original_of(self, step: MemoryStep | int) -> int | None:
+        """The record of a live step's original."""
+        live = self.journal.live
+        if isinstance(step, int):
+            return live[step].original
+        return next((kept.original for kept in live if kept.step is step), None)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Find edits, write everything, raise what prevents it."""
+        self.journal.blobs.forget_images()  # somebody may have painted on one
+        memory = self.agent.memory
+        if isinstance(memory, ObservedMemory):
+            memory.flush()
+        self.journal.find_painted_images()
+        self._note_runtime(None)
+        self.managed.flush()
+        self.journal.flush()
+
+    def end(self) -> None:
+        """Write everything and let go."""
+        self.log.end(INTERRUPTED)
+        try:
+            self.flush()
+        finally:
+            self.sensors.remove()
+            self.managed.remove()
+            self._let_go()
+
+    def abandon(self) -> None:
+        """Let go without writing: the session is about to be deleted."""
+        self.sensors.remove()
+        self.managed.remove()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        memory = self.agent.memory
+        if isinstance(memory, ObservedMemory):
+            memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
+        try:
+            rows.let_go(self.session.database, self.journal.position, self._token)
+        except SessionStorageError as error:
+            ownership.release(self._token)
+            logger.error("session %r could not be let go: %s", self.session.session_id, error)
+
+
+def _same_objects(steps: Sequence[MemoryStep], others: Sequence[MemoryStep]) -> bool:
+    return len(steps) == len(others) and all(a is b for a, b in zip(steps, others, strict=True))
+
+
+def put_into(agent: Any, restored: Restored, place: tuple[str, str]) -> RestoreReport:
+    """Make an agent's memory what a session holds; the report names what could not be brought back."""
+    memory = observed(agent)
+    if restored.prompt is not None:
+        memory.system_prompt = restored.prompt.step
+    memory.steps = restored.steps
+    memory.journaled_in, memory.journaled = place, tuple(restored.steps)
+    return restore_runtime(agent, restored.runtime, restored.blobs)
+
+
+def describe_agent(agent: Any) -> dict[str, Any]:
+    """What a session notes of its agent."""
+    model = getattr(agent, "model", None)
+    described = {
+        "name": getattr(agent, "name", None),
+        "class": type(agent).__name__,
+        "model_id": getattr(model, "model_id", None),
+    }
+    return {key: None if value is None else str(value) for key, value in described.items()}

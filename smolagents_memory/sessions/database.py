@@ -1,0 +1,222 @@
+"""One database, SQLite or Postgres: connections, transactions, and bringing it to the newest schema."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from smolagents_memory._errors import MissingExtraError, NewerSchemaError, SessionStorageError
+from smolagents_memory.sessions import schema
+from smolagents_memory.steps.registry import logger
+
+
+Durability = Literal["power", "process"]
+_WAIT = 30.0  # seconds to wait for another writer
+
+
+class Database:
+    """A database that sessions share. Get one with `Database.at(url)`: there is one for each URL in a process."""
+
+    _open: ClassVar[dict[tuple[str, str, int], Database]] = {}
+    _opening = threading.RLock()
+
+    def __init__(self, url: URL, durability: Durability) -> None:
+        self.url = url
+        self.durability = durability
+        self.sqlite = url.get_backend_name() == "sqlite"
+        self.engine = _engine(url, durability)
+        self._prepared = False
+
+    @classmethod
+    def at(cls, url: str | URL, durability: Durability = "power") -> Database:
+        """The database at a URL, made and brought to the newest schema if need be."""
+        parsed = _parsed(url)
+        if durability not in ("power", "process"):
+            raise ValueError(f'durability is "power" or "process", not {durability!r}')
+        key = (parsed.render_as_string(hide_password=False), durability, os.getpid())  # a forked child opens anew
+        with cls._opening:
+            database = cls._open.get(key)
+            if database is None:
+                database = cls._open[key] = cls(parsed, durability)
+        return database
+
+    @property
+    def path(self) -> Path | None:
+        """The file of a SQLite database."""
+        return Path(self.url.database) if self.sqlite and self.url.database not in (None, "", ":memory:") else None
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+    # -- transactions ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees one state of the database from beginning to end."""
+        with self._faults_named("read"):
+            self.prepare()
+            with self.engine.connect() as connection:
+                if not self.sqlite:
+                    connection = connection.execution_options(isolation_level="REPEATABLE READ")
+                with connection.begin():
+                    yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection in a transaction that nobody else's can get in the way of."""
+        with self._faults_named("written"):
+            self.prepare()
+            with self._immediate() as connection:
+                yield connection
+
+    @contextmanager
+    def _immediate(self) -> Iterator[Connection]:
+        with self.engine.connect() as connection:
+            connection = connection.execution_options(immediate=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _faults_named(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+            raise SessionStorageError(
+                f"{self} cannot be {done} ({type(cause).__name__}: {str(cause).strip()[:200]}). "
+                "What is in memory is untouched; mend the database, then flush() writes what was missed"
+            ) from error
+
+    # -- the schema --------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the tables, or bring older ones to the newest schema after a backup. Done once for each process."""
+        if self._prepared and (self.path is None or self.path.exists()):
+            return
+        with self._opening:
+            if self.path is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                if self._prepared:  # the file was taken away under us
+                    self.engine.dispose()
+            with self._immediate() as connection:
+                if not self.sqlite:  # two first opens at once: the second waits here
+                    connection.execute(text("SELECT pg_advisory_xact_lock(727467)"))
+                version = self._version(connection)
+                if version is None:
+                    schema.metadata.create_all(connection)
+                    stamp(connection)
+            if version is not None and version != schema.HEAD:
+                from smolagents_memory.sessions.migrating import migrate
+
+                migrate(self, version)
+            self._prepared = True
+
+    def _version(self, connection: Connection) -> str | None:
+        if not inspect(connection).has_table(schema.VERSION_TABLE):
+            return None
+        found = connection.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")).scalar()
+        if found is not None and found > schema.HEAD:
+            raise NewerSchemaError(
+                f"{self} has schema {found}, made by a newer smolagents-memory; this one knows up to {schema.HEAD}. "
+                "Nothing was changed: pip install -U smolagents-memory"
+            )
+        return str(found) if found is not None else ""
+
+    def version(self) -> str | None:
+        """The schema that is there, without changing it."""
+        with self._faults_named("read"), self.engine.connect() as connection:
+            return self._version(connection)
+
+    def close(self) -> None:
+        """Close all connections; the next use opens new ones."""
+        self.engine.dispose()
+
+
+def stamp(connection: Connection) -> None:
+    """Say which schema is there."""
+    connection.execute(text(f"CREATE TABLE {schema.VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+    connection.execute(text(f"INSERT INTO {schema.VERSION_TABLE} VALUES (:head)"), {"head": schema.HEAD})
+
+
+def _parsed(url: str | URL) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ValueError(
+            f"{str(url)!r} is no database URL; it looks like sqlite:///folder/memory.db or "
+            "postgresql://user:password@host/database"
+        ) from None
+    if parsed.drivername in ("postgres", "postgresql"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ValueError(f"sessions are kept in SQLite or Postgres, not in {parsed.get_backend_name()!r}")
+    if parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        parsed = parsed.set(database=os.path.abspath(str(parsed.database)))
+    return parsed
+
+
+def _engine(url: URL, durability: Durability) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        memory = url.database in (None, "", ":memory:")
+        options: dict[str, Any] = {"poolclass": StaticPool} if memory else {}
+        engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": _WAIT}, **options)
+        event.listen(engine, "connect", lambda connection, _: _configure_sqlite(connection, durability, memory))
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        engine = create_engine(url, pool_pre_ping=True)
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise MissingExtraError("a session in Postgres", "postgres") from None
+    if durability == "process":
+        event.listen(engine, "connect", _relax_postgres)
+    return engine
+
+
+def _configure_sqlite(connection: sqlite3.Connection, durability: Durability, memory: bool) -> None:
+    connection.isolation_level = None  # transactions begin where we say so, not where sqlite3 guesses
+    statements = [
+        f"PRAGMA synchronous={'FULL' if durability == 'power' else 'NORMAL'}",
+        "PRAGMA secure_delete=ON",
+        "PRAGMA foreign_keys=ON",
+    ]
+    for statement in statements if memory else ["PRAGMA journal_mode=WAL", *statements]:
+        _patiently(connection, statement)
+
+
+def _patiently(connection: sqlite3.Connection, statement: str) -> None:
+    """The switch to WAL says "locked" at once, whatever the timeout: try again for as long as that."""
+    deadline = time.monotonic() + _WAIT
+    while True:
+        try:
+            connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                if "readonly" in str(error):
+                    logger.debug("a database that can only be read: %s", error)
+                    return
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    immediate = connection.get_execution_options().get("immediate")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _relax_postgres(connection: Any, _: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit TO off")
+    connection.commit()

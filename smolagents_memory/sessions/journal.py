@@ -1,0 +1,316 @@
+"""The writer of a session: notes what happens and writes it in transactions, at once or as soon as it can."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from smolagents.memory import MemoryStep, SystemPromptStep
+from sqlalchemy import insert, select, update
+
+from smolagents_memory._errors import SessionConflictError, SessionStorageError
+from smolagents_memory.sessions import schema
+from smolagents_memory.sessions.blobbing import insert_blobs
+from smolagents_memory.sessions.database import Database
+from smolagents_memory.sessions.envelope import pack, pack_text
+from smolagents_memory.sessions.records import Kept, RecordWriter, Row
+from smolagents_memory.steps.edits import Snapshot
+from smolagents_memory.steps.registry import logger
+from smolagents_memory.steps.values import warn_of_losses
+
+
+@dataclass
+class Entry:
+    """What belongs into one transaction."""
+
+    ops: list[Any] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    runs: dict[int, dict[str, Any]] = field(default_factory=dict)
+    checkpoint: bool = False
+    made: float = field(default_factory=time.time)
+
+    def __bool__(self) -> bool:
+        return bool(self.ops or self.rows or self.runs)
+
+
+@dataclass
+class Position:
+    """Where a session's journal stands."""
+
+    id: int
+    revision: int
+    next_record: int
+    owner: bytes
+    name: str
+    run: int = 0
+
+
+class Journal:
+    """Notes what happens to one list of steps. Only its owner writes; a failure is held, retried, and told once."""
+
+    def __init__(
+        self, database: Database, position: Position, runtime: Iterable[Any], fold: Callable[[list[Any]], Any]
+    ) -> None:
+        self.database, self.position = database, position
+        self.live: list[Kept] = []
+        self.prompt: Kept | None = None
+        self.lock = threading.RLock()
+        self.error: Exception | None = None
+        self._writer = RecordWriter(position.next_record, self._shown)
+        self._entry = Entry()
+        self._pending: deque[Entry] = deque()
+        self._fresh: dict[int, tuple[Kept, Snapshot]] = {}
+        self._runtime, self._fold = list(runtime), fold
+        self._since_checkpoint = 0
+        self._conflict: SessionConflictError | None = None
+        self._blobs_known: set[str] = set()
+
+    @property
+    def blobs(self) -> Any:
+        """Where runtime values put their large bytes."""
+        return self._writer.blobs
+
+    @property
+    def next_record(self) -> int:
+        """The number of the record that is written next."""
+        return self._writer.next
+
+    def appended(self, steps: Iterable[MemoryStep]) -> None:
+        """Steps were added at the end."""
+        self.spliced(len(self.live), 0, steps)
+
+    def removed(self, steps: Iterable[MemoryStep]) -> None:
+        """Steps were removed, wherever they stood."""
+        with self.lock:
+            for step in steps:
+                place = self._place(step)
+                if place is not None:
+                    self.spliced(place, 1, ())
+
+    def edited_step(self, step: MemoryStep, *, inputs_edited: bool) -> None:
+        """A step was edited in place, wherever it stands."""
+        with self.lock:
+            place = self._place(step)
+            if place is not None:
+                self.edited(place, inputs_edited=inputs_edited)
+
+    def _place(self, step: MemoryStep) -> int | None:
+        return next((place for place, kept in enumerate(self.live) if kept.step is step), None)
+
+    def adopt(self, live: list[Kept], prompt: Kept | None) -> None:
+        """Go on from what was restored."""
+        self.live, self.prompt = live, prompt
+
+    def _shown(self) -> Iterable[tuple[int, MemoryStep]]:
+        for kept in ([self.prompt] if self.prompt else []) + self.live:
+            yield kept.number, kept.step
+
+    # -- noting ------------------------------------------------------------------------------------------------
+
+    def before_callbacks(self, step: MemoryStep) -> None:
+        """Keep a step as it is before any callback has cut it."""
+        with self.lock:
+            row, kept = self._writer.write(step)
+            self._entry.rows.append(row)
+            self._fresh = {id(step): (kept, Snapshot(step))}  # one step at a time is on its way
+
+    def prompted(self, step: SystemPromptStep) -> None:
+        """The system prompt is another one now."""
+        with self.lock:
+            row, self.prompt = self._writer.write(step)
+            self._entry.rows.append(row)
+            self._entry.ops.append(["prompt", row.number])
+
+    def edited(self, index: int, *, inputs_edited: bool) -> None:
+        """A live step was edited in place."""
+        with self.lock:
+            before = self.live[index]
+            row, kept = self._writer.write(before.step, before, inputs_edited=inputs_edited)
+            self.live[index] = kept
+            self._entry.rows.append(row)
+            self._entry.ops.append(["edit", index, row.number])
+
+    def spliced(self, start: int, removed: int, added: Iterable[MemoryStep], *, reset: bool = False) -> None:
+        """Steps were removed and added at a place in the list."""
+        with self.lock:
+            gone = {id(kept.step): kept for kept in self.live[start : start + removed]}
+            new = [self._kept(step, gone) for step in added]
+            self.live[start : start + removed] = new
+            if reset:
+                self._begin_anew()
+            else:
+                self._entry.ops.append(["splice", start, removed, [[kept.original, kept.number] for kept in new]])
+
+    def _kept(self, step: MemoryStep, gone: dict[int, Kept]) -> Kept:
+        fresh = self._fresh.pop(id(step), None)
+        if fresh is not None and fresh[0].step is step:
+            kept, snapshot = fresh
+            if not snapshot.differs(thorough=True):
+                return kept
+            row, kept = self._writer.write(step, kept, inputs_edited=snapshot.inputs_edited)
+        elif id(step) in gone:
+            return gone[id(step)]
+        else:
+            row, kept = self._writer.write(step)
+        self._entry.rows.append(row)
+        return kept
+
+    def find_painted_images(self) -> None:
+        """Note the steps whose images were painted on since they were kept."""
+        with self.lock:
+            for index, kept in enumerate(self.live):
+                held = [n for n in ("observations_images", "task_images") if getattr(kept.step, n, None)]
+                if held and self._writer.differs(kept, held):
+                    self.edited(index, inputs_edited=False)
+
+    def runtime(self, delta: Any) -> None:
+        """Something beside the steps changed: the agent's state, a CodeAgent's variables."""
+        with self.lock:
+            self._runtime.append(delta)
+            self._entry.ops.append(["runtime", delta])
+
+    def run_changed(self, run: dict[str, Any]) -> None:
+        """A run began, went on, or ended."""
+        with self.lock:
+            self._entry.runs[run["number"]] = dict(run)
+
+    def _begin_anew(self) -> None:
+        """Write down where everything stands, so that nothing before this need be read again."""
+        self._runtime = [self._fold(self._runtime)] if self._runtime else []
+        live = [[kept.original, kept.number] for kept in self.live]
+        prompt = self.prompt.number if self.prompt else None
+        self._entry.ops.append(["checkpoint", {"live": live, "prompt": prompt, "runtime": self._runtime}])
+        self._entry.checkpoint = True
+        self._since_checkpoint = 0
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Write what was noted. A failure is held for `flush` and the next commit tries again; this never raises."""
+        with self.lock:
+            if not self._entry and not self._pending:
+                return
+            if self._entry:
+                self._since_checkpoint += 1
+                if self._since_checkpoint > max(1_000, 4 * len(self.live)):
+                    self._begin_anew()
+                self._close_entry()
+            try:
+                self._write()
+            except SessionConflictError as error:
+                self._hold(error, "somebody else writes to it")
+            except SessionStorageError as error:
+                self._hold(error, "the run goes on, and it is tried again with the next step")
+            except Exception as error:  # noqa: BLE001 — whatever it is, it must not reach the run
+                self._hold(error, "the run goes on; this is a defect of the journal")
+
+    def _close_entry(self) -> None:
+        entry, self._entry = self._entry, Entry()
+        entry.blobs = self._writer.blobs.data
+        self._writer.blobs.data = {}
+        self._pending.append(entry)
+        losses, self._writer.losses = self._writer.losses, []
+        warn_of_losses(losses, f"Session {self.position.name!r}")
+
+    def _hold(self, error: Exception, then: str) -> None:
+        if self.error is None:
+            logger.error("session %r is not being written: %s (%s)", self.position.name, error, then)
+        self.error = error
+
+    def flush(self) -> None:
+        """Write all that is still to be written; raises what prevents it."""
+        with self.lock:
+            if self._entry:
+                self._close_entry()
+            try:
+                self._write()
+            except Exception as error:
+                self.error = error
+                raise
+
+    def check_ownership(self) -> None:
+        """Raise SessionConflictError if somebody else has taken the session over."""
+        with self.lock:
+            if self._conflict is not None:
+                raise self._conflict
+            if not self._still_ours():
+                raise self._lost()
+
+    def _still_ours(self) -> bool:
+        table = schema.sessions
+        with self.database.reading() as connection:
+            found = connection.execute(
+                select(table.c.revision, table.c.owner).where(table.c.id == self.position.id)
+            ).one_or_none()
+        return found is not None and (found.revision, bytes(found.owner or b"")) == (
+            self.position.revision,
+            self.position.owner,
+        )
+
+    def _lost(self) -> SessionConflictError:
+        self._conflict = SessionConflictError(
+            f"session {self.position.name!r} has another writer, or was deleted, since it was attached here. The "
+            "agent's memory is untouched: keep it with SessionManager.save_session under another name, or detach "
+            "and attach again to see what the other one wrote"
+        )
+        return self._conflict
+
+    def _write(self) -> None:
+        if self._conflict is not None:
+            raise self._conflict
+        if not self._pending:
+            return
+        revision = self.position.revision
+        with self.database.writing() as connection:
+            for entry in self._pending:
+                revision += 1
+                self._write_entry(connection, entry, revision)
+        self._blobs_known |= {name for entry in self._pending for name in entry.blobs}
+        self._pending.clear()
+        self.position.revision = revision
+        if self.error is not None:
+            logger.warning("session %r is being written again; nothing was missed", self.position.name)
+        self.error = None
+
+    def _write_entry(self, connection: Any, entry: Entry, revision: int) -> None:
+        position, sessions = self.position, schema.sessions
+        mark = {"checkpoint": revision} if entry.checkpoint else {}
+        claimed = connection.execute(
+            update(sessions)
+            .where(
+                sessions.c.id == position.id, sessions.c.revision == revision - 1, sessions.c.owner == position.owner
+            )
+            .values(revision=revision, updated=entry.made, **mark)
+        )
+        if claimed.rowcount != 1:
+            raise self._lost()
+        if entry.rows:
+            connection.execute(insert(schema.records), [self._values(row, entry.made) for row in entry.rows])
+        fresh = {name: data for name, data in entry.blobs.items() if name not in self._blobs_known}
+        if fresh:
+            insert_blobs(connection, position.id, fresh)
+        changes = {"session": position.id, "revision": revision, "changes": pack(entry.ops)}
+        connection.execute(insert(schema.journal), changes)
+        for run in entry.runs.values():
+            self._write_run(connection, run, revision)
+
+    def _values(self, row: Row, made: float) -> dict[str, Any]:
+        return {
+            "session": self.position.id,
+            "number": row.number,
+            "segment": row.segment,
+            "fields": pack_text(row.fields),
+            "inputs": None if row.inputs is None else pack_text(row.inputs),
+            "created": made,
+        }
+
+    def _write_run(self, connection: Any, run: dict[str, Any], revision: int) -> None:
+        table, values = schema.runs, {**run, "details": pack(run["details"])}
+        where = (table.c.session == self.position.id, table.c.number == run["number"])
+        if connection.execute(update(table).where(*where).values(values)).rowcount == 0:
+            connection.execute(insert(table), {**values, "session": self.position.id, "revision": revision})

@@ -1,0 +1,168 @@
+"""SessionManager: all sessions of one place."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from smolagents_memory._errors import SessionConflictError
+from smolagents_memory.sessions import maintenance, ownership, rows, schema
+from smolagents_memory.sessions.attachment import describe_agent
+from smolagents_memory.sessions.database import Database, Durability
+from smolagents_memory.sessions.envelope import from_key, unpack
+from smolagents_memory.sessions.running import INTERRUPTED, Run, described
+from smolagents_memory.sessions.runtime import VARIABLES_BUDGET, Runtime
+from smolagents_memory.sessions.session import Session
+from smolagents_memory.sessions.storing import store
+from smolagents_memory.steps.files import memory_of
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """What there is to know of a session without reading its steps.
+
+    `state` is that of its newest run: "finished", "failed", "interrupted", "max_steps", "running", or "empty".
+    """
+
+    session_id: str
+    state: str
+    created: float
+    updated: float
+    runs: int
+    steps: int
+    input_tokens: int
+    output_tokens: int
+    last_task: str | None
+    agent: dict[str, Any]
+
+
+class SessionManager:
+    """All sessions of a folder or of a database.
+
+    Args:
+        storage: A folder, which gets a file `memory.db`, or a database URL.
+        durability: As for `Session`.
+
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory import SessionManager
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> agent = CodeAgent(tools=[], model=ScriptedModel([code("final_answer(1)")]), verbosity_level=0)
+    >>> agent.run("Answer one.")
+    1
+    >>> manager = SessionManager("agent_memory")
+    >>> manager.save_session(agent, "user-7")
+    >>> manager.list_sessions()
+    ['user-7']
+    >>> other = CodeAgent(tools=[], model=ScriptedModel([]), verbosity_level=0)
+    >>> manager.load_session(other, "user-7"), len(other.memory.steps)
+    (True, 2)
+    """
+
+    def __init__(self, storage: str | os.PathLike[str] = "agent_memory", *, durability: Durability = "power") -> None:
+        url = str(storage)
+        if "://" not in url:
+            url = f"sqlite:///{Path(url) / 'memory.db'}"
+        self.url, self.durability = url, durability
+        self.database = Database.at(url, durability)
+
+    def __repr__(self) -> str:
+        return f"SessionManager({str(self.database)!r})"
+
+    def session(self, session_id: str) -> Session:
+        """One of the sessions, or a new one."""
+        return Session(session_id, self.url, durability=self.durability)
+
+    def save_session(self, agent: Any, session_id: str) -> None:
+        """Make a session hold what the agent's memory holds now; what it holds already is not written again.
+
+        For an agent that runs for long, `Session.attach` keeps every step as it happens.
+        """
+        runtime = Runtime(agent, VARIABLES_BUDGET) if hasattr(agent, "state") else None
+        store(self.session(session_id), memory_of(agent), describe_agent(agent), runtime)
+
+    def load_session(self, agent: Any, session_id: str) -> bool:
+        """Put a session into an agent. Returns whether there is one of that id."""
+        return self.session(session_id).restore(agent)
+
+    def list_sessions(self) -> list[str]:
+        """The ids of all sessions, sorted; those of managed agents' calls belong to their parents."""
+        with self.database.reading() as connection:
+            return rows.names(connection)
+
+    def sessions(self) -> list[SessionInfo]:
+        """What there is to know of every session, the one that was used last first."""
+        runs, sessions = schema.runs, schema.sessions
+        with self.database.reading() as connection:
+            found: dict[int, list[Any]] = {}
+            for run in connection.execute(select(runs).order_by(runs.c.number)):
+                found.setdefault(run.session, []).append(run)
+            listed = list(
+                connection.execute(
+                    select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
+                )
+            )
+        return [_info(row, found.get(row.id, [])) for row in listed]
+
+    def delete_session(self, session_id: str) -> bool:
+        """Delete a session. Returns whether there was one; see `purge` for the last byte of it."""
+        return self.session(session_id).delete()
+
+    def expire(self, older_than: dt.timedelta | float) -> list[str]:
+        """Delete the sessions that were not used for so long (seconds, or a timedelta); returns their ids.
+
+        Sessions that somebody is attached to stay.
+        """
+        seconds = older_than.total_seconds() if isinstance(older_than, dt.timedelta) else float(older_than)
+        sessions = schema.sessions
+        with self.database.reading() as connection:
+            old = select(sessions.c.name).where(
+                sessions.c.parent.is_(None), sessions.c.updated < time.time() - seconds
+            )
+            names = [from_key(name) for name in connection.execute(old).scalars()]
+        expired = []
+        for name in names:
+            try:
+                if self.delete_session(name):
+                    expired.append(name)
+            except SessionConflictError:
+                continue  # in use after all
+        return expired
+
+    def purge(self) -> None:
+        """Make sure that no byte of what was deleted is left in the database, its log, or copies from migrations.
+
+        Raises SessionStorageError, and says so, when somebody who has the database open prevents it.
+        """
+        maintenance.purge(self.database)
+
+    def backup(self, path: str | os.PathLike[str]) -> Path:
+        """Copy the whole database into one SQLite file, also while it is in use; of Postgres as well."""
+        return maintenance.backup(self.database, Path(path))
+
+    def restore_backup(self, path: str | os.PathLike[str]) -> None:
+        """Make the database what a backup holds. What is there now is replaced."""
+        maintenance.restore_backup(self.database, Path(path))
+
+
+def _info(row: Any, runs: list[Any]) -> SessionInfo:
+    last: Run | None = None
+    if runs:
+        last = described(runs[-1], unpack(runs[-1].details), alive=ownership.is_alive(row.owner))
+    return SessionInfo(
+        session_id=from_key(row.name),
+        state=last.state if last else ("empty" if row.revision == 0 else INTERRUPTED),
+        created=row.created,
+        updated=row.updated,
+        runs=len(runs),
+        steps=sum(run.steps for run in runs),
+        input_tokens=sum(run.input_tokens for run in runs),
+        output_tokens=sum(run.output_tokens for run in runs),
+        last_task=last.task if last else None,
+        agent=unpack(row.agent),
+    )

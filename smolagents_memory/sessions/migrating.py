@@ -1,0 +1,56 @@
+"""Bringing an older database to the newest schema. alembic is imported here and nowhere else."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smolagents_memory._errors import SessionStorageError
+from smolagents_memory.sessions import schema
+from smolagents_memory.steps.registry import logger
+
+
+if TYPE_CHECKING:
+    from smolagents_memory.sessions.database import Database
+
+
+def migrate(database: Database, version: str) -> None:
+    """Bring a database of an older version to the newest, a SQLite file after a backup copy beside it."""
+    from alembic import command
+    from alembic.config import Config
+
+    kept = f"{database} is as it was"
+    if database.path is not None:
+        copy = backup_path(database.path, version)
+        if not copy.exists():  # of the first attempt, if one failed: it is the untouched one
+            copy_sqlite(database.path, copy)
+        kept = f"a copy from before is {copy}"
+        logger.info("%s is brought from schema %s to %s; %s", database, version or "none", schema.HEAD, kept)
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    try:
+        with database._immediate() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, schema.HEAD)
+    except Exception as error:
+        raise SessionStorageError(
+            f"{database} could not be brought from schema {version or 'none'} to {schema.HEAD} ({error}); {kept}"
+        ) from error
+
+
+def backup_path(path: Path, version: str) -> Path:
+    """Where the copy of a database goes before it is migrated."""
+    return path.with_name(f"{path.name}.before-{schema.HEAD}-from-{version or 'none'}")
+
+
+def backup_paths(path: Path) -> list[Path]:
+    """The copies that migrations left beside a database."""
+    return sorted(path.parent.glob(f"{path.name}.before-*"))
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """A whole copy of a SQLite database, also while others use it."""
+    with closing(sqlite3.connect(source)) as origin, closing(sqlite3.connect(target)) as copy:
+        origin.backup(copy)

@@ -1,0 +1,275 @@
+"""Reading a session: its list of steps as it was at any revision, and what of it is damaged."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from smolagents.memory import MemoryStep, SystemPromptStep
+from sqlalchemy import Connection, select
+
+from smolagents_memory._errors import DecodeError, MemoryLossWarning, SessionDamagedError
+from smolagents_memory.sessions import schema
+from smolagents_memory.sessions.blobbing import StoredBlobs
+from smolagents_memory.sessions.envelope import unpack
+from smolagents_memory.sessions.records import Kept, with_base
+from smolagents_memory.steps.codec import INPUTS, build_step
+from smolagents_memory.steps.messages import InputMessages, MessageReader
+from smolagents_memory.steps.registry import logger
+from smolagents_memory.steps.values import new_decoder
+
+
+_BATCH = 500  # numbers in one statement
+
+
+@dataclass
+class Outline:
+    """A session's list of steps, by the numbers of their records."""
+
+    live: list[list[int]] = field(default_factory=list)  # [original, newest] for each step
+    prompt: int | None = None
+    runtime: list[Any] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Restored:
+    """A session's memory, rebuilt."""
+
+    live: list[Kept]
+    prompt: Kept | None
+    runtime: list[Any]
+    losses: list[str]
+    blobs: StoredBlobs
+
+    @property
+    def steps(self) -> list[MemoryStep]:
+        return [kept.step for kept in self.live]
+
+    def warn(self, name: str) -> None:
+        """Say what could not be read."""
+        if not self.losses:
+            return
+        text = f"session {name!r}: {len(self.live)} steps were read; lost: {'; '.join(self.losses[:8])}"
+        try:
+            warnings.warn(text, MemoryLossWarning, stacklevel=4)
+        except MemoryLossWarning:  # warnings are errors here; what can be read must not be lost to that
+            logger.warning(text)
+
+
+def read_outline(connection: Connection, session: int, checkpoint: int, until: int | None = None) -> Outline:
+    """Follow the journal from its checkpoint, up to a revision if one is given."""
+    table, outline = schema.journal, Outline()
+    rows = select(table.c.revision, table.c.changes).where(table.c.session == session, table.c.revision >= checkpoint)
+    if until is not None:
+        rows = rows.where(table.c.revision <= until)
+    for revision, changes in connection.execute(rows.order_by(table.c.revision)):
+        try:
+            for change in unpack(changes):
+                _follow(outline, change)
+        except (DecodeError, LookupError, TypeError, ValueError) as error:
+            outline.losses.append(f"what happened at revision {revision} ({error})")
+    return outline
+
+
+def _follow(outline: Outline, change: list[Any]) -> None:
+    kind = change[0]
+    if kind == "splice":
+        _, start, removed, added = change
+        outline.live[start : start + removed] = added
+    elif kind == "edit":
+        _, index, number = change
+        outline.live[index] = [outline.live[index][0], number]
+    elif kind == "prompt":
+        outline.prompt = change[1]
+    elif kind == "runtime":
+        outline.runtime.append(change[1])
+    elif kind == "checkpoint":
+        outline.live = [list(pair) for pair in change[1]["live"]]
+        outline.prompt, outline.runtime = change[1]["prompt"], list(change[1]["runtime"])
+    else:
+        raise ValueError(f"a change of the unknown kind {kind!r}")
+
+
+def restore(connection: Connection, session: int, outline: Outline) -> Restored:
+    """Rebuild the steps of an outline. What is damaged is left out and named; the rest is read."""
+    reader = _Reader(connection, session)
+    wanted = [pair[1] for pair in outline.live] + ([outline.prompt] if outline.prompt is not None else [])
+    steps = reader.read(wanted)
+    losses = outline.losses + reader.losses
+    live = [_kept(steps[newest], original, newest) for original, newest in outline.live if newest in steps]
+    prompt = None
+    if outline.prompt is not None and isinstance(steps.get(outline.prompt), SystemPromptStep):
+        prompt = _kept(steps[outline.prompt], outline.prompt, outline.prompt)
+    for name in _blob_names(outline.runtime):
+        reader.blobs.get(name) or reader.blobs[name]
+    reader.blobs.let_go()
+    return Restored(live, prompt, outline.runtime, losses, reader.blobs)
+
+
+def read_one(connection: Connection, session: int, number: int) -> MemoryStep:
+    """One record by itself; raises SessionDamagedError if it cannot be read."""
+    reader = _Reader(connection, session)
+    steps = reader.read([number])
+    if number not in steps:
+        raise SessionDamagedError(
+            f"record {number} cannot be read: {'; '.join(reader.losses)}; the others are untouched"
+        )
+    return steps[number]
+
+
+def _kept(step: MemoryStep, original: int, number: int) -> Kept:
+    """What the journal needs to know of a step that was read."""
+    return Kept(step, original, number, inputs=isinstance(step.__dict__.get(INPUTS), InputMessages), restored=True)
+
+
+class _Reader:
+    """Reads records, the versions that they build on, and the messages that they refer to."""
+
+    def __init__(self, connection: Connection, session: int) -> None:
+        self.losses: list[str] = []
+        self._connection, self._session = connection, session
+        self.blobs = StoredBlobs(connection)
+        self._records: dict[int, dict[str, Any]] = {}
+        self._bad: set[int] = set()
+
+    def read(self, wanted: list[int]) -> dict[int, MemoryStep]:
+        """The steps of these records, as far as they can be read."""
+        self._fetch(wanted)
+        chains = self._chains(wanted)
+        referred = {number for chain in chains for _, inputs in chain for number in _references(inputs)}
+        self._fetch(referred)
+        steps: dict[int, MemoryStep] = {}
+        shown: dict[int, MemoryStep] = {}
+        for number in sorted({*wanted, *referred}):
+            try:
+                step = self._build(number)
+            except DecodeError as error:
+                if number in wanted:
+                    self.losses.append(f"the step of record {number} ({error})")
+                continue
+            shown[number] = step
+            if number in wanted:
+                steps[number] = step
+        carriers = self._carriers(steps)
+        for chain in chains:
+            self._give_inputs(chain, shown, carriers)
+        return steps
+
+    def _fetch(self, numbers: Iterable[int]) -> None:
+        """Read these records, and all that they build on."""
+        missing = sorted(set(numbers) - self._records.keys() - self._bad)
+        table = schema.records
+        for batch in _batches(missing):
+            rows = select(table.c.number, table.c.fields).where(table.c.session == self._session)
+            for number, fields in self._connection.execute(rows.where(table.c.number.in_(batch))):
+                try:
+                    self._records[number] = unpack(fields)
+                except DecodeError as error:
+                    self._bad.add(number)
+                    self.losses.append(f"record {number} ({error})")
+        self._bad |= set(missing) - self._records.keys()
+        bases = {self._records[number].get("base") for number in missing if number in self._records} - {None}
+        if bases - self._records.keys() - self._bad:
+            self._fetch(base for base in bases if isinstance(base, int))
+
+    def _whole(self, number: int) -> dict[str, Any]:
+        """A record with all that it builds on."""
+        chain = []
+        at: Any = number
+        while at is not None:
+            if at not in self._records or len(chain) > len(self._records):
+                raise DecodeError(f"record {at} is missing or damaged")
+            chain.append(self._records[at])
+            at = self._records[at].get("base")
+        whole = chain.pop()
+        while chain:
+            whole = with_base(chain.pop(), whole)
+        return whole
+
+    def _build(self, number: int) -> MemoryStep:
+        try:
+            whole = self._whole(number)
+            return build_step(str(whole["step"]), whole["fields"], whole.get("shows"), self.blobs)
+        except (LookupError, TypeError) as error:
+            raise DecodeError(f"a malformed record: {error!r}") from error
+
+    def _chains(self, wanted: list[int]) -> list[list[tuple[int, dict[str, Any]]]]:
+        """The chains of input messages that these records, or what they build on, are part of."""
+        table, related = schema.records, sorted(self._records)
+        segments: set[int] = set()
+        for batch in _batches(related):
+            found = (
+                select(table.c.segment).where(table.c.session == self._session, table.c.number.in_(batch)).distinct()
+            )
+            segments.update(self._connection.execute(found).scalars())
+        chains = []
+        for segment in sorted(segments):
+            rows = select(table.c.number, table.c.inputs).where(
+                table.c.session == self._session, table.c.segment == segment, table.c.inputs.is_not(None)
+            )
+            chain = []
+            for number, inputs in self._connection.execute(rows.order_by(table.c.number)):
+                try:
+                    chain.append((number, unpack(inputs)))
+                except DecodeError as error:
+                    self.losses.append(f"the input messages from record {number} on ({error})")
+                    break
+            chains.append(chain)
+        return chains
+
+    def _carriers(self, steps: dict[int, MemoryStep]) -> dict[int, list[MemoryStep]]:
+        """Which steps have the list of which record: their own, or that of a version they build on."""
+        carriers: dict[int, list[MemoryStep]] = {}
+        for number, step in steps.items():
+            at: Any = number
+            while at is not None:
+                carriers.setdefault(at, []).append(step)
+                at = None if INPUTS in self._records[at]["fields"] else self._records[at].get("base")
+        return carriers
+
+    def _give_inputs(
+        self,
+        chain: list[tuple[int, dict[str, Any]]],
+        shown: dict[int, MemoryStep],
+        carriers: dict[int, list[MemoryStep]],
+    ) -> None:
+        reader = MessageReader(lambda node: new_decoder(self.blobs).decode(node))
+        for number, step in shown.items():
+            reader.show(number, step)
+        for number, stored in chain:
+            try:
+                inputs = reader.read(stored)
+            except (DecodeError, LookupError, TypeError, ValueError) as error:
+                self.losses.append(f"the input messages from record {number} on ({error})")
+                return
+            for at, step in enumerate(carriers.pop(number, ())):
+                # of several versions of a step the newest one's list counts; it comes later in the chain
+                object.__setattr__(step, INPUTS, inputs if at == 0 else inputs.copy())
+
+
+def _blob_names(node: Any) -> Iterator[str]:
+    """The blobs that a node needs."""
+    if isinstance(node, dict):
+        if isinstance(node.get("at"), str) and "$" in node:
+            yield node["at"]
+        node = list(node.values())
+    for part in node if isinstance(node, list) else ():
+        yield from _blob_names(part)
+
+
+def _references(inputs: dict[str, Any]) -> Iterator[int]:
+    """The records to whose messages a list refers."""
+    for node in inputs.get("new", ()):
+        if isinstance(node, list):
+            yield node[0]
+        elif isinstance(node, dict) and "all" in node:
+            first, last, stride = node["all"]
+            yield from range(first, last + 1, max(1, stride))
+
+
+def _batches(numbers: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(numbers), _BATCH):
+        yield numbers[start : start + _BATCH]

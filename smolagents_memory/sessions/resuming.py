@@ -1,0 +1,109 @@
+"""Going on with a task that was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from smolagents.agent_types import handle_agent_output_types
+from smolagents.memory import ActionStep, TaskStep, ToolCall
+from smolagents.utils import AgentMaxStepsError
+from sqlalchemy import select
+
+from smolagents_memory._errors import SessionError
+from smolagents_memory.sessions import schema
+from smolagents_memory.sessions.envelope import unpack
+from smolagents_memory.sessions.reading import read_one
+from smolagents_memory.sessions.sensors import watched
+from smolagents_memory.sessions.stepping import iter_steps
+from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.registry import logger
+
+
+if TYPE_CHECKING:
+    from smolagents_memory.sessions.attachment import Attachment
+
+
+NO_ANSWER = "The run was interrupted before this call was answered; nobody knows how far it came."
+
+
+def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | None) -> Any:
+    """Go on with the last task to its answer; see `Session.resume`."""
+    agent, memory = attachment.agent, attachment.agent.memory
+    task = next((step for step in reversed(memory.steps) if isinstance(step, TaskStep)), None)
+    if task is None:
+        raise SessionError(
+            f"session {attachment.session.session_id!r} holds no task to go on with: begin one with agent.run(…)"
+        )
+    run = _last_run(attachment)
+    limit = max_steps or (run or {}).get("details", {}).get("max_steps") or agent.max_steps
+    with watched(attachment.begin, limit):
+        _take_back_forced_answer(memory, limit)
+        _settle_last_step(memory, answers)
+        if run is not None and run["state"] != "finished":
+            attachment.log.go_on(run)
+        _tell_what_is_missing(attachment)
+        steps = iter_steps(agent, max_steps=limit)
+        steps._images = _original_images(attachment, task)
+        for _ in steps:
+            if steps.done:
+                break
+        return handle_agent_output_types(steps.answer)
+
+
+def _last_run(attachment: Attachment) -> dict[str, Any] | None:
+    """The row of the newest run."""
+    table, position = schema.runs, attachment.journal.position
+    with attachment.session.database.reading() as connection:
+        row = connection.execute(
+            select(table).where(table.c.session == position.id, table.c.number == position.run)
+        ).one_or_none()
+    if row is None:
+        return None
+    columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
+    return {**{name: getattr(row, name) for name in columns}, "details": unpack(row.details)}
+
+
+def _take_back_forced_answer(memory: Any, limit: int) -> None:
+    """With steps left again, the answer that was forced when they ran out is taken off the end."""
+    last = memory.steps[-1]
+    if isinstance(last, ActionStep) and isinstance(last.error, AgentMaxStepsError) and last.step_number <= limit:
+        del memory.steps[-1]
+
+
+def _settle_last_step(memory: Any, answers: Mapping[str, Any]) -> None:
+    """Close the calls of a step that was left in the middle; take off one that had not come to any call."""
+    step = memory.steps[-1]
+    if not isinstance(step, ActionStep) or step.observations is not None or step.error is not None:
+        unknown = set(answers)
+    elif not step.tool_calls and not getattr(step.model_output_message, "tool_calls", None):
+        if not step.is_final_answer:
+            del memory.steps[-1]
+        unknown = set(answers)
+    else:
+        calls = step.tool_calls or [
+            ToolCall(name=call.function.name, arguments=call.function.arguments, id=call.id)
+            for call in step.model_output_message.tool_calls
+        ]
+        step.tool_calls = calls
+        step.observations = "\n".join(str(answers.get(call.id, NO_ANSWER)) for call in calls)
+        unknown = set(answers) - {call.id for call in calls}
+    if unknown:
+        logger.warning("answers were given for calls that are not waiting for one: %s", sorted(unknown))
+
+
+def _tell_what_is_missing(attachment: Attachment) -> None:
+    note = attachment.report.note()
+    if note:
+        attachment.agent.memory.steps.append(NoteStep(note, kind="restored"))
+        attachment.report.missing.clear()
+
+
+def _original_images(attachment: Attachment, task: TaskStep) -> Any:
+    """The images that the run was given, which callbacks may have pruned from the task since."""
+    original = attachment.original_of(task)
+    if original is None:
+        return task.task_images
+    with attachment.session.database.reading() as connection:
+        found = read_one(connection, attachment.journal.position.id, original)
+    return getattr(found, "task_images", None)

@@ -1,0 +1,300 @@
+"""Session: a durable journal of one agent's steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from smolagents.memory import MemoryStep
+from sqlalchemy import select
+
+from smolagents_memory._errors import SessionConflictError, SessionError, SessionNotFoundError
+from smolagents_memory.sessions import ownership, rows, schema
+from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into
+from smolagents_memory.sessions.database import Database, Durability
+from smolagents_memory.sessions.envelope import from_key, unpack
+from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore
+from smolagents_memory.sessions.resuming import resume
+from smolagents_memory.sessions.running import Run, described
+from smolagents_memory.sessions.runtime import VARIABLES_BUDGET, Runtime, decoded_state
+from smolagents_memory.sessions.storing import store
+from smolagents_memory.steps.files import load_memory, save_memory
+from smolagents_memory.steps.observed import ObservedMemory, Origin
+
+
+class Session:
+    """What happened to one agent, kept in SQL: every step is on disk before the next begins.
+
+    Args:
+        session_id: Any string.
+        url: The database: `sqlite:///folder/memory.db`, or `postgresql://user:password@host/database`.
+        durability: "power": a step that was journaled survives a power cut. "process": it survives the death of the
+            process; faster where the disk is slow.
+        variables_budget: How many bytes of a CodeAgent's Python variables, and of `agent.state`, are kept.
+
+    Nothing is opened before it is needed.
+
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory import Session
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> def agent(*script):
+    ...     return CodeAgent(tools=[], model=ScriptedModel(map(code, script)), verbosity_level=0)
+    >>> first = agent("x = 6", "final_answer(x * 7)")
+    >>> with Session("user-42").attach(first):
+    ...     first.run("What is six times seven?", reset=False)
+    42
+    >>> later = agent("final_answer(x)")               # in another process, tomorrow
+    >>> with Session("user-42").attach(later):
+    ...     later.run("And what was x?", reset=False)
+    6
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        url: str = "sqlite:///agent_memory/memory.db",
+        *,
+        durability: Durability = "power",
+        variables_budget: int = VARIABLES_BUDGET,
+    ) -> None:
+        if not isinstance(session_id, str):
+            raise TypeError(f"a session's id is a string, not {type(session_id).__name__}")
+        self.session_id = session_id
+        self.database = Database.at(url, durability)
+        self.variables_budget = variables_budget
+        self._attachment: Attachment | None = None
+
+    def __repr__(self) -> str:
+        return f"Session({self.session_id!r}, {str(self.database)!r})"
+
+    # -- journaling --------------------------------------------------------------------------------------------
+
+    def attach(self, agent: Any, *, take_over: bool = False) -> Session:
+        """Restore what is there into the agent, then journal all that happens to it, until `detach`.
+
+        Best used as a context: `with session.attach(agent): …`. A plain AgentMemory is replaced by its drop-in
+        ObservedMemory. An agent that already has steps begins the session with them if the session is new; if it is
+        not, they must be of this session, or nothing is attached. Raises SessionConflictError while somebody else is
+        attached; `take_over` shuts the other one out.
+        """
+        if self._attachment is not None:
+            raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
+        position, token = rows.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
+        try:
+            restored = self._read()
+            self._attachment = Attachment(self, agent, position, token, restored)
+        except BaseException:
+            rows.let_go(self.database, position, token)
+            raise
+        return self
+
+    def detach(self) -> None:
+        """Write what is still to be written and let go of the agent, which keeps its memory. Raises what prevents it."""
+        attachment, self._attachment = self._attachment, None
+        if attachment is not None:
+            attachment.end()
+
+    def flush(self) -> None:
+        """Find edits inside the steps now, write all that is still to be written, and raise what prevents it."""
+        if self._attachment is not None:
+            self._attachment.flush()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.detach()
+        except SessionError as own:
+            if error is None:
+                raise
+            error.__context__ = own  # the error that came first is the one to see; it was logged when it happened
+
+    def restore(self, agent: Any) -> bool:
+        """Put what is there into the agent, without journaling. Returns whether there was anything."""
+        if not self.exists():
+            return False
+        restored = self._read()
+        restored.warn(self.session_id)
+        put_into(agent, restored, (str(self.database), self.session_id))
+        return True
+
+    def resume(
+        self,
+        agent: Any,
+        *,
+        answers: Mapping[str, Any] | None = None,
+        max_steps: int | None = None,
+        take_over: bool = False,
+    ) -> Any:
+        """Go on with the task that was interrupted, and return its answer, as `agent.run` would have.
+
+        No step that is in the journal is taken again: numbers, plans and the rest of `max_steps` go on, and so do
+        `agent.state` and a CodeAgent's variables; what of them could not be brought back is told to the agent. A
+        task that has its answer gives that answer. A call that never got its result is closed with a note, or with
+        the result given in `answers` by its call id. Attaches for as long as it takes if the session is not attached.
+        """
+        if self._attachment is not None:
+            return resume(self._attachment, answers or {}, max_steps)
+        if not self.exists():
+            raise SessionNotFoundError(f"there is no session {self.session_id!r} to resume in {self.database}")
+        with self.attach(agent, take_over=take_over):
+            assert self._attachment is not None
+            return resume(self._attachment, answers or {}, max_steps)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether there is a session of this id."""
+        with self.database.reading() as connection:
+            return rows.find(connection, self.session_id) is not None
+
+    def steps(self, run: int | None = None) -> list[MemoryStep]:
+        """The steps as they are in the agent's memory; of an earlier run (see `runs`) as they were at its end."""
+        restored = self._read(None if run is None else self._end_of_run(run))
+        restored.warn(self.session_id)
+        return restored.steps
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The system prompt as it was last."""
+        prompt = self._read().prompt
+        return None if prompt is None else prompt.step.system_prompt
+
+    def runs(self) -> list[Run]:
+        """Every run of the session, oldest first: its task, state, times, steps and tokens."""
+        table = schema.runs
+        with self.database.reading() as connection:
+            row = rows.get(connection, self.session_id)
+            alive = ownership.is_alive(row.owner)
+            found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
+        last = found[-1].number if found else None
+        return [described(run, unpack(run.details), alive=alive and run.number == last) for run in found]
+
+    def original(self, step: MemoryStep | int) -> MemoryStep:
+        """A step as it was before any callback cut it: a step of the attached agent, or a place in `steps()`."""
+        number = self._attachment.original_of(step) if self._attachment is not None else None
+        with self.database.reading() as connection:
+            row = rows.get(connection, self.session_id)
+            if number is None:
+                if not isinstance(step, int):
+                    raise SessionError("this step is not one of the attached agent's; give its place in steps()")
+                number = read_outline(connection, row.id, row.checkpoint).live[step][0]
+            return read_one(connection, row.id, number)
+
+    def children(self) -> list[str]:
+        """The sessions of the calls of managed agents, oldest first. They are there to be read."""
+        with self.database.reading() as connection:
+            row = rows.get(connection, self.session_id)
+            return [from_key(child.name) for child in rows.children(connection, row.id)]
+
+    def _read(self, until: int | None = None) -> Restored:
+        with self.database.reading() as connection:
+            row = rows.get(connection, self.session_id)
+            start = row.checkpoint if until is None or row.checkpoint <= until else 0
+            return restore(connection, row.id, read_outline(connection, row.id, start, until))
+
+    def _end_of_run(self, run: int) -> int | None:
+        """The revision before the next run began; None for the newest run."""
+        table = schema.runs
+        with self.database.reading() as connection:
+            row = rows.get(connection, self.session_id)
+            numbers = {
+                found.number: found.revision
+                for found in connection.execute(select(table).where(table.c.session == row.id))
+            }
+            if run not in numbers:
+                raise SessionError(f"session {self.session_id!r} has no run {run}; it has {sorted(numbers)}")
+            if run + 1 not in numbers:
+                return None
+            return self._before_reset(connection, row.id, numbers[run + 1] - 1)
+
+    @staticmethod
+    def _before_reset(connection: Any, session: int, revision: int) -> int:
+        """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
+        table = schema.journal
+        changes = connection.execute(
+            select(table.c.changes).where(table.c.session == session, table.c.revision == revision)
+        ).scalar()
+        reset = changes is not None and any(c[0] == "checkpoint" and not c[1]["live"] for c in unpack(changes))
+        return revision - 1 if reset else revision
+
+    # -- copies ------------------------------------------------------------------------------------------------
+
+    def fork(self, new_id: str, at: int | None = None) -> Session:
+        """A new session that goes on from here, or from the moment at which the step at place `at` was journaled.
+
+        What both share is not copied twice where it is large; each may be deleted without the other.
+        """
+        self.flush()
+        with self.database.writing() as connection:
+            row = rows.get(connection, self.session_id)
+            until = row.revision if at is None else self._revision_of(connection, row, at)
+            rows.copy(connection, row, new_id, until=until)
+        return self._named(new_id)
+
+    def _revision_of(self, connection: Any, row: Any, at: int) -> int:
+        """The revision with which a step of `steps()` came in."""
+        outline = read_outline(connection, row.id, row.checkpoint)
+        try:
+            original = outline.live[at][0]
+        except IndexError:
+            raise SessionError(
+                f"session {self.session_id!r} has {len(outline.live)} steps, none at place {at}"
+            ) from None
+        table = schema.journal
+        found = connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.revision.desc()))
+        for entry in found:
+            for change in unpack(entry.changes):
+                if change[0] == "splice" and any(pair[0] == original for pair in change[3]):
+                    return int(entry.revision)
+        return int(row.checkpoint)
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write the memory as a portable file; `load_memory` and `import_` read it."""
+        restored = self._read()
+        restored.warn(self.session_id)
+        memory = ObservedMemory("")
+        if restored.prompt is not None:
+            memory.system_prompt = restored.prompt.step
+        memory.steps = restored.steps
+        with self.database.reading() as connection:
+            agent = unpack(rows.get(connection, self.session_id).agent)
+        memory.origin = Origin(agent, decoded_state(restored.runtime, restored.blobs), "", "")
+        return save_memory(memory, path)
+
+    def import_(self, path: str | os.PathLike[str], *, recover: bool = False) -> Session:
+        """Begin this session with the memory of a portable file. Raises SessionConflictError if it has begun."""
+        memory = load_memory(path, recover=recover)
+        if self.exists():
+            raise SessionConflictError(f"there is a session {self.session_id!r} already; import under another id")
+        store(self, memory, memory.origin.agent, Runtime(memory.origin, self.variables_budget))
+        return self
+
+    def delete(self) -> bool:
+        """Delete the session and those of its managed agents' calls; see `SessionManager.purge` for the last byte.
+
+        Returns whether there was one. Raises SessionConflictError while somebody else is attached to it.
+        """
+        if self._attachment is not None:
+            self._attachment.abandon()
+            self._attachment = None
+        with self.database.writing() as connection:
+            row = rows.find(connection, self.session_id)
+            if row is None:
+                return False
+            if row.owner is not None and ownership.is_alive(row.owner):
+                raise SessionConflictError(f"session {self.session_id!r} is being written; it was not deleted")
+            rows.remove(connection, row.id)
+            return True
+
+    def _named(self, session_id: str) -> Session:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.session_id, made._attachment = session_id, None
+        return made

@@ -1,0 +1,247 @@
+"""A run one step at a time: stop, look, edit memory, go on; also in another process, from the memory alone."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any
+
+import smolagents
+from packaging.version import Version
+from rich.text import Text
+from smolagents import AgentError, AgentGenerationError, AgentMaxStepsError, LogLevel, MultiStepAgent
+from smolagents.agent_types import handle_agent_output_types
+from smolagents.agents import ActionOutput
+from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep, Timing
+from smolagents.monitoring import YELLOW_HEX
+
+
+_FINAL_ANSWERS_HAVE_CALLBACKS = Version(smolagents.__version__) >= Version("1.24")
+
+
+def iter_steps(
+    agent: MultiStepAgent,
+    task: str | None = None,
+    *,
+    max_steps: int | None = None,
+    reset: bool = True,
+    images: list[Any] | None = None,
+    additional_args: dict[str, Any] | None = None,
+    prepare: Callable[[MultiStepAgent], object] | None = None,
+) -> RunSteps:
+    """What `agent.run(task)` does, one step at a time: the same memory, the same callbacks, the same answer.
+
+    Each step is in `agent.memory.steps` when you get it, with its timing, and its callbacks have run. Between two
+    steps you may look, edit the memory, or simply stop; `next()` goes on. Without a task it goes on with the last
+    task in memory where that was left, with the numbering, the plans and the rest of `max_steps` that the run would
+    have had: after a stop, after an error, or in a new process once a session has restored the memory.
+
+    Args:
+        agent: A CodeAgent, a ToolCallingAgent or another MultiStepAgent.
+        task: The task, or None to go on with the last one in memory.
+        max_steps: As for `run`. When going on, steps already taken for the task count.
+        reset, images, additional_args: As for `run`; they go with a task.
+        prepare: Called with the agent when its tools and variables are set up, before the first step: the place to
+            put Python variables back.
+
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> agent = CodeAgent([], ScriptedModel([code("x = 6"), code("final_answer(x * 7)")]), verbosity_level=0)
+    >>> steps = iter_steps(agent, "What is six times seven?")
+    >>> for step in steps:
+    ...     print(step.step_number, step.code_action)
+    1 x = 6
+    2 final_answer(x * 7)
+    >>> steps.answer
+    42
+    """
+    if task is not None:
+        # Upstream's own beginning of a run: prompt, reset, TaskStep, variables and tools; its loop is left unstarted.
+        # In a context of its own, for tracers make their span current at the call and end it in the loop.
+        given = {"reset": reset, "images": images, "additional_args": additional_args, "max_steps": max_steps}
+        copy_context().run(agent.run, task, stream=True, **given).close()
+        steps = RunSteps(agent, agent.task, max_steps or agent.max_steps, images, number=1)
+    else:
+        if images is not None or additional_args is not None:
+            raise ValueError("images and additional_args go with a task; without one the last task in memory goes on")
+        steps = _going_on(agent, max_steps or agent.max_steps)
+    if prepare is not None:
+        prepare(agent)
+    return steps
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A run's answer; in an object of its own, for the answer may well be None."""
+
+    value: Any
+
+
+def answer_of(steps: Sequence[MemoryStep]) -> Answer | None:
+    """The answer that the last action in `steps` holds, if it ended its run.
+
+    A ToolCallingAgent records only the text of its answer; the call's own argument is taken where it says the same.
+    """
+    last = next((step for step in reversed(steps) if isinstance(step, ActionStep)), None)
+    if last is None or not (last.is_final_answer or isinstance(last.error, AgentMaxStepsError)):
+        return None
+    if last.action_output is None and last.code_action is None:
+        for call in last.tool_calls or ():
+            arguments = getattr(call, "arguments", None)
+            if getattr(call, "name", None) == "final_answer" and isinstance(arguments, dict):
+                argument = arguments.get("answer")
+                return Answer(argument if str(argument).strip() == last.observations else last.observations)
+        return Answer(last.observations)
+    return Answer(last.action_output)
+
+
+def current_task(steps: Sequence[MemoryStep]) -> int | None:
+    """The position of the last task in `steps`, if it has no answer yet."""
+    begun = _last_task(steps)
+    return None if begun is None or answer_of(steps[begun:]) is not None else begun
+
+
+def _last_task(steps: Sequence[MemoryStep]) -> int | None:
+    return max((index for index, step in enumerate(steps) if isinstance(step, TaskStep)), default=None)
+
+
+def last_number(steps: Sequence[MemoryStep]) -> int:
+    """The highest step number among `steps`, 0 if there is none."""
+    numbers = [step.step_number for step in steps if isinstance(step, ActionStep)]
+    return max((number for number in numbers if isinstance(number, int)), default=0)
+
+
+def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
+    memory = agent.memory.steps
+    begun = _last_task(memory)
+    if begun is None:
+        raise ValueError("there is no task in the agent's memory to go on with; give one: iter_steps(agent, task)")
+    task, since = memory[begun], memory[begun:]
+    steps = RunSteps(agent, task.task, max_steps, task.task_images, number=last_number(since) + 1)
+    answer = answer_of(since)
+    if answer is not None:
+        steps._answer, steps.done = answer.value, True
+        return steps
+    made = [step for step in since if isinstance(step, (ActionStep, PlanningStep))]
+    steps._planned = bool(made) and isinstance(made[-1], PlanningStep)
+    agent.task = task.task
+    agent.interrupt_switch = False
+    agent.memory.system_prompt = SystemPromptStep(system_prompt=agent.system_prompt)
+    executor = getattr(agent, "python_executor", None)
+    if executor is not None:
+        # variables that the code has changed since must not be set back to what they were given as
+        known = getattr(executor, "state", None) or {}
+        executor.send_variables({name: value for name, value in agent.state.items() if name not in known})
+        executor.send_tools({**agent.tools, **agent.managed_agents})
+    return steps
+
+
+class RunSteps(Iterator[MemoryStep]):
+    """The steps of one run, made when they are asked for; see `iter_steps`.
+
+    It holds no thread and no open generator: what comes next is decided from the agent's memory, at every `next()`.
+    When a step raises (an error of the model's API, an interrupt), `next()` may be called again.
+
+    Attributes:
+        agent: The agent that runs.
+        max_steps: May be raised between two steps.
+        step_number: The number of the next action step.
+        done: Whether there is an answer.
+    """
+
+    def __init__(self, agent: MultiStepAgent, task: str, max_steps: int, images: Any, *, number: int) -> None:
+        self.agent = agent
+        self.task = task
+        self.max_steps = max_steps
+        self.step_number = number
+        self.done = False
+        self._images = images
+        self._planned = False
+        self._answer: Any = None
+
+    @property
+    def answer(self) -> Any:
+        """The final answer; an error as long as there is none."""
+        if not self.done:
+            raise RuntimeError("the run has no answer yet; go on with next(), or with a for loop to its end")
+        return self._answer
+
+    def __next__(self) -> MemoryStep:
+        if self.done:
+            raise StopIteration(self._answer)
+        if self.step_number > self.max_steps:
+            return self._give_up()
+        if self.agent.interrupt_switch:
+            self.agent.interrupt_switch = False  # said once; who calls next() again wants to go on
+            raise AgentError("Agent interrupted.", self.agent.logger)
+        self.agent.step_number = self.step_number
+        if self._plan_is_due():
+            return self._plan()
+        return self._act()
+
+    def _plan_is_due(self) -> bool:
+        interval = self.agent.planning_interval
+        return interval is not None and (self.step_number - 1) % interval == 0 and not self._planned
+
+    def _plan(self) -> PlanningStep:
+        agent, started = self.agent, time.time()
+        first = len(agent.memory.steps) == 1
+        # a streamed plan comes in pieces, the whole of it last
+        *_, plan = agent._generate_planning_step(self.task, is_first_step=first, step=self.step_number)
+        plan.timing = Timing(start_time=started, end_time=time.time())
+        agent._finalize_step(plan)
+        agent.memory.steps.append(plan)
+        self._planned = True
+        return plan
+
+    def _act(self) -> ActionStep:
+        agent = self.agent
+        action = ActionStep(
+            step_number=self.step_number, timing=Timing(start_time=time.time()), observations_images=self._images
+        )
+        agent.logger.log_rule(f"Step {self.step_number}", level=LogLevel.INFO)
+        try:
+            for output in agent._step_stream(action):
+                if isinstance(output, ActionOutput) and output.is_final_answer:
+                    self._accept(action, output.output)
+        except AgentGenerationError:  # the model's API failed, not the model: as in run, the caller must know
+            raise
+        except AgentError as error:
+            action.error = error
+        finally:
+            agent._finalize_step(action)
+            agent.memory.steps.append(action)
+            self.step_number += 1
+            agent.step_number = self.step_number
+            self._planned = False
+        if action.is_final_answer:
+            self._finish(self._answer)
+        return action
+
+    def _accept(self, action: ActionStep, answer: Any) -> None:
+        agent = self.agent
+        agent.logger.log(Text(f"Final answer: {answer}", style=f"bold {YELLOW_HEX}"), level=LogLevel.INFO)
+        if agent.final_answer_checks:
+            agent._validate_final_answer(answer)
+        action.is_final_answer = True
+        self._answer = answer
+
+    def _give_up(self) -> ActionStep:
+        agent = self.agent
+        agent.step_number = self.step_number
+        forced = agent._handle_max_steps_reached
+        with_images = "images" in inspect.signature(forced).parameters  # smolagents 1.20
+        answer = forced(self.task, self._images) if with_images else forced(self.task)
+        step: ActionStep = agent.memory.steps[-1]
+        self._finish(answer)
+        return step
+
+    def _finish(self, answer: Any) -> None:
+        final = FinalAnswerStep(handle_agent_output_types(answer))
+        if _FINAL_ANSWERS_HAVE_CALLBACKS:
+            self.agent._finalize_step(final)
+        self._answer = final.output
+        self.done = True

