@@ -38,14 +38,6 @@ if TYPE_CHECKING:
         UnsupportedValueError,
     )
     from smolagents_memory._events import Event, Events
-<<<<<<< HEAD
-    from smolagents_memory.memory.enhanced import EnhancedAgentMemory
-    from smolagents_memory.memory.evaluation import Evaluation, evaluate
-    from smolagents_memory.memory.experiences import Reflector
-    from smolagents_memory.memory.forgetting import ForgettingCurve
-    from smolagents_memory.memory.long_term import Memory
-    from smolagents_memory.memory.ranking import Ranker
-=======
     from smolagents_memory.insight.executions import ToolExecution, ToolResult, tool_executions
     from smolagents_memory.insight.finding import find_steps
     from smolagents_memory.insight.injection import briefing, inject_history, inject_observation, inject_task
@@ -56,19 +48,23 @@ if TYPE_CHECKING:
     from smolagents_memory.insight.statistics import Comparison, MemoryStats, analyze, compare
     from smolagents_memory.insight.telemetry import trace_events
     from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
+    from smolagents_memory.memory.enhanced import EnhancedAgentMemory
+    from smolagents_memory.memory.evaluation import Evaluation, evaluate
+    from smolagents_memory.memory.experiences import Reflector
+    from smolagents_memory.memory.forgetting import ForgettingCurve
+    from smolagents_memory.memory.long_term import Memory
+    from smolagents_memory.memory.ranking import Ranker
     from smolagents_memory.sessions.manager import SessionInfo, SessionManager
     from smolagents_memory.sessions.running import Run
     from smolagents_memory.sessions.session import Session
     from smolagents_memory.sessions.stepping import RunSteps, iter_steps
     from smolagents_memory.state import TypedMemory
->>>>>>> main
     from smolagents_memory.steps.codec import UnknownStep, decode_step, encode_step
     from smolagents_memory.steps.files import export_memory, import_memory, load_memory, save_memory
     from smolagents_memory.steps.notes import NoteStep
     from smolagents_memory.steps.observed import ObservedMemory, Origin
     from smolagents_memory.steps.registry import register_step, register_value
     from smolagents_memory.steps.values import NotKept, Unknown, decode_value, encode_value
-<<<<<<< HEAD
     from smolagents_memory.stores.base import Hit, MemoryStore
     from smolagents_memory.stores.chroma import VectorMemoryStore
     from smolagents_memory.stores.embedders import (
@@ -86,40 +82,54 @@ if TYPE_CHECKING:
     from smolagents_memory.tools.forget import ForgetTool
     from smolagents_memory.tools.recall import RecallTool
     from smolagents_memory.tools.remember import RememberTool
-    from smolagents_memory.tools.step import StepTool
-=======
     from smolagents_memory.tools.state import StateTool
->>>>>>> main
+    from smolagents_memory.tools.step import StepTool
 
 
 __all__ = [
+    "CallableEmbedder",
     "CallbackSignatureError",
+    "ChromaEmbedder",
     "Comparison",
     "DamagedFileError",
     "DecodeError",
-<<<<<<< HEAD
+    "Embedder",
     "EmbeddingError",
-=======
+    "EnhancedAgentMemory",
+    "Evaluation",
     "Event",
     "Events",
->>>>>>> main
     "ForeignFileError",
+    "ForgetTool",
+    "ForgettingCurve",
+    "Hit",
+    "InMemoryStore",
+    "Memory",
     "MemoryFileError",
     "MemoryLossWarning",
     "MemoryStats",
+    "MemoryStore",
     "Message",
+    "MiniLMEmbedder",
     "MissingExtraError",
     "NewerFormatError",
     "NewerSchemaError",
     "NotKept",
     "NoteStep",
     "ObservedMemory",
+    "OpenAIEmbedder",
     "Origin",
+    "Ranker",
     "ReactMemory",
     "ReasoningStep",
+    "RecallTool",
+    "RedisStore",
+    "Reflector",
+    "RememberTool",
     "Run",
     "RunSteps",
     "ScriptError",
+    "SentenceTransformerEmbedder",
     "Session",
     "SessionConflictError",
     "SessionDamagedError",
@@ -129,22 +139,23 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStorageError",
     "SmolagentsMemoryError",
-<<<<<<< HEAD
+    "SqlStore",
+    "SqliteStore",
+    "StateTool",
+    "StepTool",
     "StoreBusyError",
     "StoreError",
     "StoreFormatError",
     "StoreUnavailableError",
-    "ToolStateError",
-    "UnsupportedValueError",
-)
-=======
-    "StateTool",
     "Todo",
     "ToolExecution",
     "ToolResult",
+    "ToolStateError",
     "TypedMemory",
     "Unknown",
     "UnknownStep",
+    "UnsupportedValueError",
+    "VectorMemoryStore",
     "__version__",
     "analyze",
     "briefing",
@@ -154,6 +165,7 @@ __all__ = [
     "decode_value",
     "encode_step",
     "encode_value",
+    "evaluate",
     "export_memory",
     "find_steps",
     "import_memory",
@@ -162,6 +174,7 @@ __all__ = [
     "inject_task",
     "iter_steps",
     "load_memory",
+    "open_store",
     "reasoning",
     "register_step",
     "register_value",
@@ -174,12 +187,12 @@ __all__ = [
 ]
 
 # where each public name lives, so that importing the package imports none of it
->>>>>>> main
 _HOMES = {
     "_errors": (
         "CallbackSignatureError",
         "DamagedFileError",
         "DecodeError",
+        "EmbeddingError",
         "ForeignFileError",
         "MemoryFileError",
         "MemoryLossWarning",
@@ -193,30 +206,49 @@ _HOMES = {
         "SessionNotFoundError",
         "SessionStorageError",
         "SmolagentsMemoryError",
+        "StoreBusyError",
+        "StoreError",
+        "StoreFormatError",
+        "StoreUnavailableError",
+        "ToolStateError",
+        "UnsupportedValueError",
     ),
-    "_events": ("Event", "Events"),
-    "insight.executions": ("ToolExecution", "ToolResult", "tool_executions"),
+    "_events": (
+        "Event",
+        "Events",
+    ),
+    "insight.executions": (
+        "ToolExecution",
+        "ToolResult",
+        "tool_executions",
+    ),
     "insight.finding": ("find_steps",),
-    "insight.injection": ("briefing", "inject_history", "inject_observation", "inject_task"),
-    "insight.messages": ("Message", "conversation"),
+    "insight.injection": (
+        "briefing",
+        "inject_history",
+        "inject_observation",
+        "inject_task",
+    ),
+    "insight.messages": (
+        "Message",
+        "conversation",
+    ),
     "insight.playback": ("replay",),
     "insight.react": ("ReactMemory",),
     "insight.report": ("to_markdown",),
-    "insight.statistics": ("Comparison", "MemoryStats", "analyze", "compare"),
+    "insight.statistics": (
+        "Comparison",
+        "MemoryStats",
+        "analyze",
+        "compare",
+    ),
     "insight.telemetry": ("trace_events",),
-    "insight.trace": ("ReasoningStep", "Todo", "reasoning", "todos"),
-    "sessions.manager": ("SessionInfo", "SessionManager"),
-    "sessions.running": ("Run",),
-    "sessions.session": ("Session",),
-    "sessions.stepping": ("RunSteps", "iter_steps"),
-    "state": ("TypedMemory",),
-    "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
-    "steps.files": ("export_memory", "import_memory", "load_memory", "save_memory"),
-    "steps.notes": ("NoteStep",),
-    "steps.observed": ("ObservedMemory", "Origin"),
-    "steps.registry": ("register_step", "register_value"),
-    "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value"),
-<<<<<<< HEAD
+    "insight.trace": (
+        "ReasoningStep",
+        "Todo",
+        "reasoning",
+        "todos",
+    ),
     "memory.enhanced": ("EnhancedAgentMemory",),
     "memory.evaluation": (
         "Evaluation",
@@ -226,6 +258,43 @@ _HOMES = {
     "memory.forgetting": ("ForgettingCurve",),
     "memory.long_term": ("Memory",),
     "memory.ranking": ("Ranker",),
+    "sessions.manager": (
+        "SessionInfo",
+        "SessionManager",
+    ),
+    "sessions.running": ("Run",),
+    "sessions.session": ("Session",),
+    "sessions.stepping": (
+        "RunSteps",
+        "iter_steps",
+    ),
+    "state": ("TypedMemory",),
+    "steps.codec": (
+        "UnknownStep",
+        "decode_step",
+        "encode_step",
+    ),
+    "steps.files": (
+        "export_memory",
+        "import_memory",
+        "load_memory",
+        "save_memory",
+    ),
+    "steps.notes": ("NoteStep",),
+    "steps.observed": (
+        "ObservedMemory",
+        "Origin",
+    ),
+    "steps.registry": (
+        "register_step",
+        "register_value",
+    ),
+    "steps.values": (
+        "NotKept",
+        "Unknown",
+        "decode_value",
+        "encode_value",
+    ),
     "stores.base": (
         "Hit",
         "MemoryStore",
@@ -249,21 +318,11 @@ _HOMES = {
     "tools.forget": ("ForgetTool",),
     "tools.recall": ("RecallTool",),
     "tools.remember": ("RememberTool",),
+    "tools.state": ("StateTool",),
     "tools.step": ("StepTool",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "__version__",
-    *sorted(_HOME_OF),
-]
-
-=======
-    "tools.state": ("StateTool",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
->>>>>>> main
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:

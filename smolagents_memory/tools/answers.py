@@ -47,7 +47,7 @@ def recall_answer(place: Place, query: Any, k: Any, since: Any, until: Any, kind
 def remember_answer(place: Place, text: Any, key: Any, importance: Any) -> str:
     """Under which key it was kept."""
     try:
-        item = {
+        item: dict[str, Any] = {
             "text": _text("text", text),
             "key": None if key in (None, "") else _text("key", key),
             "source": "agent",

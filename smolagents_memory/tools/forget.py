@@ -7,7 +7,7 @@ from typing import Any
 from smolagents import Tool
 
 
-class ForgetTool(Tool):  # type: ignore[misc]
+class ForgetTool(Tool):
     """Lets the agent delete a memory. `memory` is as for RecallTool.
 
     >>> from smolagents_memory import EnhancedAgentMemory, ForgetTool

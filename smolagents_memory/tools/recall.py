@@ -7,7 +7,7 @@ from typing import Any
 from smolagents import Tool
 
 
-class RecallTool(Tool):  # type: ignore[misc]
+class RecallTool(Tool):
     """Searches long-term memory for the agent.
 
     `memory` is a folder or database URL, an EnhancedAgentMemory (shared live), any MemoryStore, or a Chroma

@@ -7,7 +7,7 @@ from typing import Any
 from smolagents import Tool
 
 
-class RememberTool(Tool):  # type: ignore[misc]
+class RememberTool(Tool):
     """Lets the agent keep something in long-term memory. `memory` is as for RecallTool.
 
     >>> from smolagents_memory import EnhancedAgentMemory, RememberTool

@@ -7,7 +7,7 @@ from typing import Any
 from smolagents import Tool
 
 
-class StepTool(Tool):  # type: ignore[misc]
+class StepTool(Tool):
     """Lets the agent read a step of its own again, whole. It holds the live memory, so it cannot be saved.
 
     Args:

@@ -214,7 +214,7 @@ def test_a_reflector_distils_lessons_and_its_failure_costs_nothing_else(tmp_path
 class Lookup(Tool):
     name = "lookup"
     description = "Looks up."
-    inputs = {"word": {"type": "string", "description": "x"}}  # noqa: RUF012
+    inputs = {"word": {"type": "string", "description": "x"}}
     output_type = "string"
 
     def forward(self, word: str) -> str:
