@@ -141,6 +141,12 @@ class Indexes:
             if isinstance(index, ChromaIndex) and self.leads:
                 index.flush()
 
+    def of_name(self, name: str) -> ExactIndex | ChromaIndex | None:
+        """The index of the scope of that name."""
+        with self.database.read() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            return self.of(connection, state.id, state.live) if state is not None else None
+
     def catch_up(self, name: str) -> None:
         """Bring the index of the scope of that name up to date with SQL."""
         with self.database.read() as connection:
@@ -152,9 +158,7 @@ class Indexes:
 
     def serving(self, name: str) -> str:
         """What serves the scope of that name: "chroma", "exact" or "none"."""
-        with self.database.read() as connection:
-            state = connection.execute(_SCOPE, {"name": name}).first()
-            index = self.of(connection, state.id, state.live) if state is not None else None
+        index = self.of_name(name)
         return "chroma" if isinstance(index, ChromaIndex) else "exact" if index is not None else "none"
 
     def repair(self, name: str) -> int:

@@ -6,11 +6,13 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -120,6 +122,28 @@ def test_two_processes_see_each_others_memories_at_once(tmp_path, hashed):
         assert other.wait(20) == 0
 
 
+def test_when_the_process_that_has_chroma_closes_it_the_next_one_to_open_gets_it(tmp_path, hashed):
+    """And what it wrote meanwhile is there when the first one opens again."""
+    with EnhancedAgentMemory(tmp_path, embedder=hashed) as memory:
+        memory.remember_many(f"note number {n}" for n in range(20))
+        assert memory.stats()["index"] == "chroma"
+    source = """
+        from conftest import Hashed
+        from smolagents_memory import EnhancedAgentMemory
+        memory = EnhancedAgentMemory(VALUES[0], embedder=Hashed())
+        memory.remember("written meanwhile", key="k")
+        assert memory.recall("written meanwhile", 1)[0].key == "k"
+        assert memory.stats()["leads"]
+        memory.close()
+    """
+    assert worker(source, str(tmp_path)).wait(60) == 0
+    with EnhancedAgentMemory(tmp_path, embedder=hashed) as again:
+        assert again.recall("written meanwhile", 1)[0].key == "k"
+        assert again.stats()["index"] == "chroma"
+        assert again.reindex() == {"embedded": 0, "rebuilt": 0}
+        assert again.long_term.keeper.vault.indexes.of_name("").rebuilt == 0
+
+
 def test_a_forked_child_goes_on_by_itself(tmp_path, hashed):
     """It neither hangs in the parent's Chroma client nor keeps its lock."""
     memory = EnhancedAgentMemory(tmp_path, embedder=hashed)
@@ -220,9 +244,12 @@ def test_another_embedder_re_embeds_in_place_and_goes_on_where_it_was_killed(tmp
     with EnhancedAgentMemory(tmp_path, embedder=hashed) as memory:
         memory.remember_many({"text": f"note number {n} of the log", "key": f"k{n}"} for n in range(count))
     memory.long_term.keeper.vault.close()
-    process = worker(REEMBED, str(tmp_path), 0.002, stdout=subprocess.PIPE)
+    process = worker(REEMBED, str(tmp_path), 0.02, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "opening\n"
-    time.sleep(2.5)
+    anew = "SELECT count(*) FROM memory_items JOIN memory_embedders e ON e.id = embedder_id WHERE e.name = 'another'"
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as base:
+        while base.execute(anew).fetchone()[0] == 0:
+            time.sleep(0.1)
     reader = worker(
         """
         from conftest import Hashed
