@@ -14,20 +14,18 @@ from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.full_text import FullText, full_text_of
 from smolagents_memory.stores.lexical import Lexicon, coverage
 from smolagents_memory.stores.records import Record
-from smolagents_memory.stores.rows import BY_IDS, chunks, record_of
+from smolagents_memory.stores.rows import BY_IDS, numbered, record_of
 from smolagents_memory.stores.vault import Vault
 from smolagents_memory.stores.words import query_words
 
 
 DAY = 86_400.0
 
-_items = schema.items.c
-_LIGHT = (_items.id, _items.place, _items.words, _items.word_count)
-_HISTORY = (_items.created, _items.touched, _items.importance, _items.useful)
-_BY_ID = select(*_LIGHT, *_HISTORY).where(_items.id.in_(bindparam("ids", expanding=True)), _items.archived.is_(None))
-_BY_PLACE = select(*_LIGHT, *_HISTORY).where(
-    _items.place.in_(bindparam("places", expanding=True)), _items.archived.is_(None)
+_LIGHT = (
+    "SELECT id, place, words, word_count, created, touched, importance, useful FROM memory_items "
+    "WHERE {column} IN ({{ids}}) AND archived IS NULL"
 )
+_BY_ID, _BY_PLACE = _LIGHT.format(column="id"), _LIGHT.format(column="place")
 _STATE = (
     select(schema.scopes.c.id, schema.scopes.c.live, schema.scopes.c.words, schema.changes.c.last)
     .join(schema.changes, schema.changes.c.id == 1)
@@ -102,7 +100,7 @@ class _Search:
         text = full_text_of(self.connection)
         by_words = self._by_words(text, limit)
         ids = list({*near, *by_words})
-        self._load(row for some in chunks(ids) for row in self.connection.execute(_BY_ID, {"ids": some}).all())
+        self._load(numbered(self.connection, _BY_ID, ids))
         self._score(near, list(self.candidates))
         seen = len(self.candidates)
         self._widen()
@@ -176,7 +174,7 @@ class _Search:
             for distance in (-2, -1, 1, 2)
         } - there
         if places:
-            added = self._load(self.connection.execute(_BY_PLACE, {"places": list(places)}).all())
+            added = self._load(numbered(self.connection, _BY_PLACE, list(places)))
             self._score({}, added)
 
     # -- scores ------------------------------------------------------------------------------------------------
