@@ -38,6 +38,21 @@ if TYPE_CHECKING:
         UnsupportedValueError,
     )
     from smolagents_memory._events import Event, Events
+    from smolagents_memory.callbacks.alerts import Alert
+    from smolagents_memory.callbacks.budget import FitTokenBudget
+    from smolagents_memory.callbacks.context import AddContext
+    from smolagents_memory.callbacks.failures import AlertOnFailures
+    from smolagents_memory.callbacks.groups import compose, everywhere
+    from smolagents_memory.callbacks.images import PruneImages
+    from smolagents_memory.callbacks.input_messages import DropInputMessages
+    from smolagents_memory.callbacks.loops import AlertOnLoops
+    from smolagents_memory.callbacks.pins import is_pinned, pin, unpin
+    from smolagents_memory.callbacks.recent import KeepRecentSteps
+    from smolagents_memory.callbacks.screenshots import CaptureScreenshot
+    from smolagents_memory.callbacks.step_callback import StepCallback
+    from smolagents_memory.callbacks.summaries import SummarizeOldSteps
+    from smolagents_memory.callbacks.timestamps import TimestampObservations
+    from smolagents_memory.callbacks.truncation import TruncateObservations
     from smolagents_memory.insight.executions import ToolExecution, ToolResult, tool_executions
     from smolagents_memory.insight.finding import find_steps
     from smolagents_memory.insight.injection import briefing, inject_history, inject_observation, inject_task
@@ -87,23 +102,31 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "AddContext",
+    "Alert",
+    "AlertOnFailures",
+    "AlertOnLoops",
     "CallableEmbedder",
     "CallbackSignatureError",
+    "CaptureScreenshot",
     "ChromaEmbedder",
     "Comparison",
     "DamagedFileError",
     "DecodeError",
+    "DropInputMessages",
     "Embedder",
     "EmbeddingError",
     "EnhancedAgentMemory",
     "Evaluation",
     "Event",
     "Events",
+    "FitTokenBudget",
     "ForeignFileError",
     "ForgetTool",
     "ForgettingCurve",
     "Hit",
     "InMemoryStore",
+    "KeepRecentSteps",
     "Memory",
     "MemoryFileError",
     "MemoryLossWarning",
@@ -119,6 +142,7 @@ __all__ = [
     "ObservedMemory",
     "OpenAIEmbedder",
     "Origin",
+    "PruneImages",
     "Ranker",
     "ReactMemory",
     "ReasoningStep",
@@ -142,15 +166,19 @@ __all__ = [
     "SqlStore",
     "SqliteStore",
     "StateTool",
+    "StepCallback",
     "StepTool",
     "StoreBusyError",
     "StoreError",
     "StoreFormatError",
     "StoreUnavailableError",
+    "SummarizeOldSteps",
+    "TimestampObservations",
     "Todo",
     "ToolExecution",
     "ToolResult",
     "ToolStateError",
+    "TruncateObservations",
     "TypedMemory",
     "Unknown",
     "UnknownStep",
@@ -160,21 +188,25 @@ __all__ = [
     "analyze",
     "briefing",
     "compare",
+    "compose",
     "conversation",
     "decode_step",
     "decode_value",
     "encode_step",
     "encode_value",
     "evaluate",
+    "everywhere",
     "export_memory",
     "find_steps",
     "import_memory",
     "inject_history",
     "inject_observation",
     "inject_task",
+    "is_pinned",
     "iter_steps",
     "load_memory",
     "open_store",
+    "pin",
     "reasoning",
     "register_step",
     "register_value",
@@ -184,6 +216,7 @@ __all__ = [
     "todos",
     "tool_executions",
     "trace_events",
+    "unpin",
 ]
 
 # where each public name lives, so that importing the package imports none of it
@@ -217,6 +250,28 @@ _HOMES = {
         "Event",
         "Events",
     ),
+    "callbacks.alerts": ("Alert",),
+    "callbacks.budget": ("FitTokenBudget",),
+    "callbacks.context": ("AddContext",),
+    "callbacks.failures": ("AlertOnFailures",),
+    "callbacks.groups": (
+        "compose",
+        "everywhere",
+    ),
+    "callbacks.images": ("PruneImages",),
+    "callbacks.input_messages": ("DropInputMessages",),
+    "callbacks.loops": ("AlertOnLoops",),
+    "callbacks.pins": (
+        "is_pinned",
+        "pin",
+        "unpin",
+    ),
+    "callbacks.recent": ("KeepRecentSteps",),
+    "callbacks.screenshots": ("CaptureScreenshot",),
+    "callbacks.step_callback": ("StepCallback",),
+    "callbacks.summaries": ("SummarizeOldSteps",),
+    "callbacks.timestamps": ("TimestampObservations",),
+    "callbacks.truncation": ("TruncateObservations",),
     "insight.executions": (
         "ToolExecution",
         "ToolResult",

@@ -20,6 +20,8 @@ from smolagents_memory.stores.words import query_words
 
 
 DAY = 86_400.0
+_WORDS = 24  # of a query that candidates are looked up by
+_TEXTS = 20_000  # that hold these words, all together
 
 _LIGHT = (
     "SELECT id, place, words, word_count, created, touched, importance, useful FROM memory_items "
@@ -148,10 +150,18 @@ class _Search:
             weight * self.lexicon.rarity(word) for word, weight in self.wanted.items() if word not in self.weights
         ]
         self.lexical_spread = self.lexicon.spread(self.wanted)
-        if len(self.weights) > 24:  # the rarest words tell nearly all
-            rarest = sorted(self.weights.items(), key=lambda pair: -pair[1])[:24]
-            return text.candidates(self.connection, self.scope, dict(rarest), limit)
-        return text.candidates(self.connection, self.scope, self.weights, limit)
+        return text.candidates(self.connection, self.scope, self._telling(), limit)
+
+    def _telling(self) -> dict[str, float]:
+        """The rarest words of the query, as many as can be looked up quickly; the score then counts all of them."""
+        chosen: dict[str, float] = {}
+        texts = 0
+        for word, weight in sorted(self.weights.items(), key=lambda pair: -pair[1])[:_WORDS]:
+            texts += self.lexicon.counts[word]
+            if chosen and texts > _TEXTS:
+                break
+            chosen[word] = weight
+        return chosen
 
     def _load(self, rows: Iterable[Any]) -> list[int]:
         added = []
