@@ -61,14 +61,14 @@ def search(
     with _memory(storage, scope) as memory:
         hits = memory.recall(query, k, explain=explain)
     if as_json:
-        parts = [{"explained": hit.explained} if explain else {} for hit in hits]
+        parts = [{"explained": hit.parts} if explain else {} for hit in hits]
         found = [{"key": hit.key, "value": hit.value, "score": hit.score, "meta": hit.meta} for hit in hits]
         print_json([{**one, **part} for one, part in zip(found, parts, strict=True)])
         return
     rows = [[f"{hit.score:.2f}", hit.key, hit.value] for hit in hits]
     if explain:
         for row, hit in zip(rows, hits, strict=True):
-            row.append(" ".join(f"{name} {value:.2f}" for name, value in hit.explained.items()))
+            row.append(" ".join(f"{name} {value:.2f}" for name, value in hit.parts.items()))
     columns = ["score", "key", "memory", *(["parts"] if explain else [])]
     print_table(columns, rows, "Nothing that fits was found.")
 

@@ -99,7 +99,7 @@ def test_doctor_finds_things_well_and_says_what_to_do_where_they_are_not(place: 
         (["show", "nobody"], "there is no session 'nobody'"),
         (["sessions", "--storage", "nowhere"], "name the place with --storage"),
         (["sessions", "--storage", "mysql://host/db"], "SQLite or Postgres"),
-        (["sessions", "--storage", "postgresql://127.0.0.1:1/none"], "cannot be read"),
+        (["sessions", "--storage", "postgresql://127.0.0.1:1/none"], "cannot be opened"),
         (["import", "new", "missing.jsonl"], "there is no memory file"),
         (["import", "new", "damaged.jsonl"], "load_memory(path, recover=True)"),
         (["import", "done", "agent_memory/memory.db"], "no memory file"),
