@@ -12,11 +12,12 @@ from smolagents_memory.sessions import ownership, rows
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
 from smolagents_memory.sessions.reading import Restored
-from smolagents_memory.sessions.running import INTERRUPTED, RunLog
+from smolagents_memory.sessions.running import INTERRUPTED, RunLog, last_run
 from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime
 from smolagents_memory.sessions.sensors import Sensors, observed
 from smolagents_memory.sessions.states import KeptStates
 from smolagents_memory.sessions.variables import RestoreReport
+from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.observed import ObservedMemory
 from smolagents_memory.steps.registry import logger
 
@@ -35,7 +36,7 @@ class Attachment:
         adopted = self._steps_to_adopt(restored)
         self.journal = Journal(session.database, position, restored.runtime, fold)
         self.states = KeptStates(self.journal, restored)
-        self.log = RunLog(self.journal)
+        self.log = RunLog(self.journal, last_run(self.journal))
         self.runtime = Runtime(agent, session.variables_budget)
         self.report = RestoreReport()
         restored.warn(session.session_id)
@@ -47,6 +48,8 @@ class Attachment:
                 self.journal.runtime(found)
         memory = observed(agent)
         memory.journaled_in = self._place
+        missing = self.report.note()
+        memory.untold = NoteStep(missing, kind="restored") if missing else None
         self.managed = ManagedAgents(self)
         self.sensors = Sensors(agent, lambda: (self.journal, self.log), begin=self.begin, acted=self._acted)
         if adopted:

@@ -133,6 +133,10 @@ def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
     if answer is not None:
         steps._answer, steps.done = answer.value, True
         return steps
+    untold = getattr(agent.memory, "untold", None)
+    if untold is not None:
+        agent.memory.untold = None
+        memory.append(untold)
     made = [step for step in since if isinstance(step, (ActionStep, PlanningStep))]
     steps._planned = bool(made) and isinstance(made[-1], PlanningStep)
     agent.task = task.task

@@ -166,6 +166,8 @@ class ObservedMemory(AgentMemory):
     """The database and the session that hold the steps, if a session was attached."""
     journaled: tuple[MemoryStep, ...] = ()
     """The steps that the session held when it was detached."""
+    untold: MemoryStep | None = None
+    """What the agent is to read before it goes on: what of its variables did not come back."""
 
     def __init__(self, system_prompt: str) -> None:
         self._prepare()
