@@ -23,6 +23,10 @@ from smolagents_memory.steps.registry import logger
 from smolagents_memory.steps.values import warn_of_losses
 
 
+# what code that ends with a definition or an import outputs: it is kept with the variables
+_DEFINED = frozenset(("function", "module", "type"))
+
+
 @dataclass
 class Entry:
     """What belongs into one transaction."""
@@ -220,7 +224,7 @@ class Journal:
         self._writer.blobs.data = {}
         self._pending.append(entry)
         losses, self._writer.losses = self._writer.losses, []
-        warn_of_losses(losses, f"Session {self.position.name!r}")
+        warn_of_losses([loss for loss in losses if loss not in _DEFINED], f"Session {self.position.name!r}")
 
     def hold(self, error: Exception, then: str) -> None:
         """Keep an error for `flush`; it is logged once."""
