@@ -10,6 +10,10 @@ from typing import Any
 from smolagents.memory import MemoryStep
 
 
+_BLOCK = 32  # steps that are looked at together
+_END = object()
+
+
 class _Slots:
     """The values of an object whose attributes are not in a `__dict__`, readable again and again."""
 
@@ -27,22 +31,27 @@ class Snapshot:
     the very same objects. The values are held, not only their ids, so that an id cannot come back in disguise.
     """
 
-    __slots__ = ("_inputs", "_inputs_held", "_inputs_length", "_values", "_views", "inputs_edited", "step")
+    __slots__ = ("_inputs", "_inputs_held", "_inputs_length", "inputs_edited", "step", "values", "views")
 
     def __init__(self, step: MemoryStep) -> None:
         self.step = step
         self.inputs_edited = False
-        self._views: list[Iterable[Any]] = []
-        self._values: tuple[Any, ...] = ()
+        self.views: list[Iterable[Any]] = []
+        self.values: tuple[Any, ...] = ()
         self._inputs: Any = None
         self._inputs_held: tuple[Any, ...] | None = None
         self._inputs_length = 0
         self.take()
 
+    @property
+    def inputs(self) -> list[Any]:
+        """The step's input messages, if it has any."""
+        return [] if self._inputs is None else self._inputs
+
     def take(self) -> None:
         """Look at the step anew."""
-        self._views = list(_views(self.step))
-        self._values = tuple(chain.from_iterable(self._views))
+        self.views = _views(self.step)
+        self.values = tuple(chain.from_iterable(self.views))
         inputs = getattr(self.step, "model_input_messages", None)
         self._inputs = inputs if isinstance(inputs, list) else None
         self._inputs_length = len(self._inputs or ())
@@ -65,10 +74,10 @@ class Snapshot:
 
     def _same_values(self) -> bool:
         try:
-            now = tuple(chain.from_iterable(self._views))
+            now = tuple(chain.from_iterable(self.views))
         except RuntimeError:  # a dict that another thread is changing at this moment
             return False
-        return len(now) == len(self._values) and all(map(is_, now, self._values))
+        return len(now) == len(self.values) and all(map(is_, now, self.values))
 
     def _same_inputs(self) -> bool:
         inputs = self._inputs
@@ -83,56 +92,125 @@ class Snapshot:
         return all(map(is_, inputs, self._inputs_held))
 
 
-def _views(step: Any) -> Iterator[Iterable[Any]]:
-    """The containers of a step: its fields, what they hold, and a call's arguments."""
-    fields = _own(step)
-    yield fields
+class _Block:
+    """Some steps that follow each other, looked at in one go."""
+
+    def __init__(self, snapshots: Iterable[Snapshot]) -> None:
+        self.snapshots: list[Snapshot] = []
+        self._views: list[Iterable[Any]] = []
+        self._values: list[Any] = []
+        self._inputs: list[list[Any]] = []
+        self._lengths: list[int] = []
+        for snapshot in snapshots:
+            self.add(snapshot)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """One more at the end."""
+        self.snapshots.append(snapshot)
+        # the mark shows that something became longer or shorter: it then stands beside something else
+        self._views[-1:] = [*snapshot.views, (_END,)]
+        self._values[-1:] = [*snapshot.values, _END]
+        self._inputs.append(snapshot.inputs)
+        self._lengths.append(list.__len__(snapshot.inputs))  # of a list that was not looked into yet: 0
+
+    def same(self) -> bool:
+        """Whether nothing at all changed in these steps."""
+        try:
+            same = all(map(is_, chain.from_iterable(self._views), self._values))
+        except RuntimeError:  # a dict that another thread is changing at this moment
+            return False
+        return same and list(map(list.__len__, self._inputs)) == self._lengths
+
+
+class Snapshots:
+    """The snapshots of a list of steps, in blocks: most of the time nothing changed in any of them."""
+
+    def __init__(self, steps: Iterable[MemoryStep]) -> None:
+        self._blocks: list[_Block] = []
+        self.splice(0, 0, steps)
+
+    def splice(self, start: int, stop: int, steps: Iterable[MemoryStep]) -> None:
+        """Steps were removed and added at a place in the list."""
+        added = [Snapshot(step) for step in steps]
+        first, begin = 0, 0
+        while first < len(self._blocks) - 1 and begin + len(self._blocks[first].snapshots) < start:
+            begin += len(self._blocks[first].snapshots)
+            first += 1
+        last, found = first, list[Snapshot]()
+        while last < len(self._blocks) and (last == first or begin + len(found) < stop):
+            found += self._blocks[last].snapshots
+            last += 1
+        if start - begin == len(found) and 0 < len(found) <= _BLOCK - len(added):
+            for snapshot in added:
+                self._blocks[first].add(snapshot)
+            return
+        found[start - begin : stop - begin] = added
+        self._blocks[first:last] = [_Block(found[at : at + _BLOCK]) for at in range(0, len(found), _BLOCK)]
+
+    def edited(self, *, thorough: bool) -> Iterator[tuple[int, Snapshot]]:
+        """Those that were edited since they were last looked at, with their places."""
+        begin = 0
+        for at, block in enumerate(self._blocks):
+            if thorough or not block.same():
+                for place, snapshot in enumerate(block.snapshots, begin):
+                    if snapshot.differs(thorough=thorough):
+                        snapshot.take()
+                        yield place, snapshot
+                self._blocks[at] = _Block(block.snapshots)
+            begin += len(block.snapshots)
+
+
+def _views(step: Any) -> list[Iterable[Any]]:
+    """What the containers of a step hold: its fields, what they hold, and a call's arguments. Each is read once."""
+    found = {id(container): container for container in (step, *_containers(step))}
+    return [view for container in found.values() for view in _read(container)]
+
+
+def _read(container: Any) -> tuple[Iterable[Any], ...]:
+    if isinstance(container, dict):
+        return container.keys(), container.values()
+    if isinstance(container, (list, set)):
+        return (container,)
+    if isinstance(container, BaseException):
+        return container.__dict__.values(), _Slots(container, ("args",))
+    return (_own(container),)
+
+
+def _containers(step: Any) -> Iterator[Any]:
     for name, value in list(getattr(step, "__dict__", {}).items()):
         if name != "model_input_messages":
             yield from _inside(value)
 
 
-def _inside(value: Any) -> Iterator[Iterable[Any]]:
+def _inside(value: Any) -> Iterator[Any]:
     if value is None or isinstance(value, (str, bytes, int, float)):
         return
-    if isinstance(value, dict):
-        yield value.keys()
-        yield value.values()
-    elif isinstance(value, (list, set)):
+    if isinstance(value, (dict, BaseException)):
         yield value
+    elif isinstance(value, (list, set, tuple)):
+        if not isinstance(value, tuple):
+            yield value
         for member in list(value):
             yield from _member(member)
-    elif isinstance(value, tuple):
-        for member in value:
-            yield from _member(member)
-    elif isinstance(value, BaseException):
-        yield value.__dict__.values()
-        yield _Slots(value, ("args",))
     elif hasattr(value, "__dataclass_fields__"):
-        yield _own(value)
+        yield value
         for part in list(getattr(value, "__dict__", {}).values()):
             if isinstance(part, (list, dict)):
                 yield from _inside(part)
 
 
-def _member(member: Any) -> Iterator[Iterable[Any]]:
+def _member(member: Any) -> Iterator[Any]:
     """A member of a list: a part of a message, a tool call with its arguments."""
-    if isinstance(member, dict):
-        yield member.keys()
-        yield member.values()
-    elif isinstance(member, list):
+    if isinstance(member, (dict, list)):
         yield member
     elif hasattr(member, "__dataclass_fields__"):
-        yield _own(member)
+        yield member
         arguments = getattr(member, "arguments", None)
         function = getattr(member, "function", None)
         if function is not None and hasattr(function, "__dict__"):
-            yield function.__dict__.values()
+            yield function
             arguments = getattr(function, "arguments", None)
-        if isinstance(arguments, dict):
-            yield arguments.keys()
-            yield arguments.values()
-        elif isinstance(arguments, list):
+        if isinstance(arguments, (dict, list)):
             yield arguments
 
 
