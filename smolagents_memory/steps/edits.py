@@ -8,10 +8,11 @@ from operator import is_
 from typing import Any
 
 from smolagents.memory import MemoryStep
+from smolagents.models import ChatMessage
 
 
 _BLOCK = 32  # steps that are looked at together
-_END = object()
+_MARK = object()
 
 
 class _Slots:
@@ -24,70 +25,78 @@ class _Slots:
         return (getattr(self.owner, name, None) for name in self.names)
 
 
-class Snapshot:
-    """How a step was when it was last looked at.
+class _Held:
+    """What some containers held when they were looked at.
 
-    It keeps live views of the step's containers and the values they held: the same views, read again, must give
-    the very same objects. The values are held, not only their ids, so that an id cannot come back in disguise.
+    It keeps live views of them: the same views, read again, must give the very same objects. The objects are held,
+    not only their ids, so that an id cannot come back in disguise.
     """
 
-    __slots__ = ("_inputs", "_inputs_held", "_inputs_length", "inputs_edited", "step", "values", "views")
+    __slots__ = ("values", "views")
+
+    def __init__(self, containers: Iterable[Any] = ()) -> None:
+        self.views = [view for container in containers for view in _read(container)]
+        # the mark at the end stands beside something else as soon as there is more or less before it
+        self.values = [*chain.from_iterable(self.views), _MARK]
+
+    def extend(self, more: _Held) -> None:
+        """Take in what others held."""
+        self.views += more.views
+        self.values[-1:] = more.values
+
+    def same(self) -> bool:
+        """Whether they hold the very same still."""
+        try:
+            return all(map(is_, chain.from_iterable(chain(self.views, ((_MARK,),))), self.values))
+        except RuntimeError:  # a dict that another thread is changing at this moment
+            return False
+
+
+class Snapshot:
+    """How a step was when it was last looked at."""
+
+    __slots__ = ("_far", "_inputs_held", "inputs", "inputs_edited", "inputs_length", "near", "step")
 
     def __init__(self, step: MemoryStep) -> None:
         self.step = step
         self.inputs_edited = False
-        self.views: list[Iterable[Any]] = []
-        self.values: tuple[Any, ...] = ()
-        self._inputs: Any = None
-        self._inputs_held: tuple[Any, ...] | None = None
-        self._inputs_length = 0
         self.take()
-
-    @property
-    def inputs(self) -> list[Any]:
-        """The step's input messages, if it has any."""
-        return [] if self._inputs is None else self._inputs
 
     def take(self) -> None:
         """Look at the step anew."""
-        self.views = _views(self.step)
-        self.values = tuple(chain.from_iterable(self.views))
+        near = {id(container): container for container in (self.step, *_containers(self.step))}
+        self.near = _Held(near.values())
+        self._far = _Held(container for container in _far_containers(self.step) if id(container) not in near)
         inputs = getattr(self.step, "model_input_messages", None)
-        self._inputs = inputs if isinstance(inputs, list) else None
-        self._inputs_length = len(self._inputs or ())
+        self.inputs: list[Any] | None = inputs if isinstance(inputs, list) else None
+        self.inputs_length = len(self.inputs or ())
         # a list that was never looked into since loading has no objects yet that anyone could have edited
         idle = getattr(inputs, "untouched", False)
-        self._inputs_held = None if self._inputs is None or idle else tuple(self._inputs)
+        self._inputs_held = None if self.inputs is None or idle else tuple(self.inputs)
 
     def differs(self, *, thorough: bool = False) -> bool:
         """Whether the step was edited since; `inputs_edited` then says whether its input messages were.
 
-        `thorough` also reads the members of its input messages where nothing else was edited.
+        `thorough` also reads the members of its input messages where nothing else was edited, and looks into the
+        calls of its output message.
         """
-        if self._same_values():
-            if self._inputs is None or (len(self._inputs) == self._inputs_length and not thorough):
+        if self.near.same() and not (thorough and not self._far.same()):
+            if self.inputs is None or (len(self.inputs) == self.inputs_length and not thorough):
                 return False
             self.inputs_edited = not self._same_inputs()
             return self.inputs_edited
         self.inputs_edited = not self._same_inputs()
         return True
 
-    def _same_values(self) -> bool:
-        try:
-            now = tuple(chain.from_iterable(self.views))
-        except RuntimeError:  # a dict that another thread is changing at this moment
-            return False
-        return len(now) == len(self.values) and all(map(is_, now, self.values))
-
     def _same_inputs(self) -> bool:
-        inputs = self._inputs
+        inputs = self.inputs
         if getattr(self.step, "model_input_messages", None) is not inputs and inputs is not None:
             return False
         if inputs is None:
             return not isinstance(getattr(self.step, "model_input_messages", None), list)
         if getattr(inputs, "untouched", False):
             return True
-        if self._inputs_held is None or len(inputs) != self._inputs_length:
+        if self._inputs_held is None or len(inputs) != self.inputs_length:
             return False  # looked into since it was loaded: nobody can tell what was done there
         return all(map(is_, inputs, self._inputs_held))
 
@@ -97,8 +106,7 @@ class _Block:
 
     def __init__(self, snapshots: Iterable[Snapshot]) -> None:
         self.snapshots: list[Snapshot] = []
-        self._views: list[Iterable[Any]] = []
-        self._values: list[Any] = []
+        self._held = _Held()
         self._inputs: list[list[Any]] = []
         self._lengths: list[int] = []
         for snapshot in snapshots:
@@ -107,19 +115,14 @@ class _Block:
     def add(self, snapshot: Snapshot) -> None:
         """One more at the end."""
         self.snapshots.append(snapshot)
-        # the mark shows that something became longer or shorter: it then stands beside something else
-        self._views[-1:] = [*snapshot.views, (_END,)]
-        self._values[-1:] = [*snapshot.values, _END]
-        self._inputs.append(snapshot.inputs)
-        self._lengths.append(list.__len__(snapshot.inputs))  # of a list that was not looked into yet: 0
+        self._held.extend(snapshot.near)
+        if snapshot.inputs is not None:
+            self._inputs.append(snapshot.inputs)
+            self._lengths.append(snapshot.inputs_length)
 
     def same(self) -> bool:
         """Whether nothing at all changed in these steps."""
-        try:
-            same = all(map(is_, chain.from_iterable(self._views), self._values))
-        except RuntimeError:  # a dict that another thread is changing at this moment
-            return False
-        return same and list(map(list.__len__, self._inputs)) == self._lengths
+        return self._held.same() and list(map(len, self._inputs)) == self._lengths
 
 
 class Snapshots:
@@ -160,12 +163,6 @@ class Snapshots:
             begin += len(block.snapshots)
 
 
-def _views(step: Any) -> list[Iterable[Any]]:
-    """What the containers of a step hold: its fields, what they hold, and a call's arguments. Each is read once."""
-    found = {id(container): container for container in (step, *_containers(step))}
-    return [view for container in found.values() for view in _read(container)]
-
-
 def _read(container: Any) -> tuple[Iterable[Any], ...]:
     if isinstance(container, dict):
         return container.keys(), container.values()
@@ -177,9 +174,17 @@ def _read(container: Any) -> tuple[Iterable[Any], ...]:
 
 
 def _containers(step: Any) -> Iterator[Any]:
+    """What a step holds in its fields, two levels deep, and a call's arguments."""
     for name, value in list(getattr(step, "__dict__", {}).items()):
         if name != "model_input_messages":
             yield from _inside(value)
+
+
+def _far_containers(step: Any) -> Iterator[Any]:
+    """The calls in a step's output message: the model is shown the step's own calls, not these."""
+    calls = getattr(getattr(step, "model_output_message", None), "tool_calls", None)
+    if isinstance(calls, list):
+        yield from _inside(calls)
 
 
 def _inside(value: Any) -> Iterator[Any]:
@@ -194,8 +199,8 @@ def _inside(value: Any) -> Iterator[Any]:
             yield from _member(member)
     elif hasattr(value, "__dataclass_fields__"):
         yield value
-        for part in list(getattr(value, "__dict__", {}).values()):
-            if isinstance(part, (list, dict)):
+        for name, part in list(getattr(value, "__dict__", {}).items()):
+            if isinstance(part, (list, dict)) and not (name == "tool_calls" and isinstance(value, ChatMessage)):
                 yield from _inside(part)
 
 
@@ -205,11 +210,10 @@ def _member(member: Any) -> Iterator[Any]:
         yield member
     elif hasattr(member, "__dataclass_fields__"):
         yield member
-        arguments = getattr(member, "arguments", None)
         function = getattr(member, "function", None)
         if function is not None and hasattr(function, "__dict__"):
             yield function
-            arguments = getattr(function, "arguments", None)
+        arguments = getattr(function or member, "arguments", None)
         if isinstance(arguments, (dict, list)):
             yield arguments
 
