@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep
@@ -11,13 +11,14 @@ from smolagents_memory._errors import SessionError, SessionStorageError
 from smolagents_memory.sessions import ownership, rows
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
-from smolagents_memory.sessions.executor import RestoreReport
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.running import INTERRUPTED, RunLog
-from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime
+from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime, typed_state
 from smolagents_memory.sessions.sensors import Sensors, observed
+from smolagents_memory.sessions.variables import RestoreReport
 from smolagents_memory.steps.observed import ObservedMemory
 from smolagents_memory.steps.registry import logger
+from smolagents_memory.steps.values import new_encoder
 
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Attachment:
     def __init__(self, session: Session, agent: Any, position: Position, token: str, restored: Restored) -> None:
         self.session, self.agent = session, agent
         self._token = token
+        self._restored = restored
+        self._kept_states: list[Callable[[], None]] = []
         self._place = (str(session.database), session.session_id)
         adopted = self._steps_to_adopt(restored)
         self.journal = Journal(session.database, position, restored.runtime, fold)
@@ -39,8 +42,10 @@ class Attachment:
         restored.warn(session.session_id)
         if not adopted:
             self.report = put_into(agent, restored, self._place)
-            self.journal.adopt(restored.live, restored.prompt)
-            self.runtime.begin()
+            self.journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
+            found = self.runtime.begin(restored.runtime, self.journal.blobs)
+            if found is not None:
+                self.journal.runtime(found)
         memory = observed(agent)
         memory.journaled_in = self._place
         self.managed = ManagedAgents(self)
@@ -54,7 +59,7 @@ class Attachment:
             self.journal.commit()
 
     def _steps_to_adopt(self, restored: Restored) -> bool:
-        """Whether the agent's own steps begin the session. Never those of another session: they are somebody else's."""
+        """Whether the agent's own steps begin the session. Those of another session never do: they are its own."""
         memory = self.agent.memory
         own = len(memory.steps)
         place = getattr(memory, "journaled_in", None)
@@ -82,7 +87,7 @@ class Attachment:
         try:
             self.journal.check_ownership()
         except SessionStorageError as error:
-            logger.error("session %r cannot be read now: %s", self.session.session_id, error)
+            self.journal.hold(error, "the run begins all the same")
         self.log.announced = max_steps
 
         def ended(state: str, error: BaseException | None) -> None:
@@ -98,6 +103,18 @@ class Attachment:
         delta = self.runtime.changes(step, self.journal.blobs)
         if delta is not None:
             self.journal.runtime(delta)
+
+    def keep(self, state: Any) -> None:
+        """Bring a typed state back and follow it; see `Session.keep`."""
+        for value in typed_state(self._restored.runtime, state.name, self._restored.blobs):
+            state.restore(value)
+
+        def changed(event: Any) -> None:
+            node = new_encoder(self.journal.blobs).encode(state.dump())
+            self.journal.runtime({"typed": {state.name: node}})
+            self.journal.commit()
+
+        self._kept_states.append(state.on("state_changed", changed))
 
     def original_of(self, step: MemoryStep | int) -> int | None:
         """The record of a live step's original."""
@@ -136,6 +153,8 @@ class Attachment:
         self._let_go()
 
     def _let_go(self) -> None:
+        for off in self._kept_states:
+            off()
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
@@ -143,7 +162,8 @@ class Attachment:
             rows.let_go(self.session.database, self.journal.position, self._token)
         except SessionStorageError as error:
             ownership.release(self._token)
-            logger.error("session %r could not be let go: %s", self.session.session_id, error)
+            if self.journal.error is None:  # otherwise it was said
+                logger.error("session %r could not be let go: %s", self.session.session_id, error)
 
 
 def _same_objects(steps: Sequence[MemoryStep], others: Sequence[MemoryStep]) -> bool:
@@ -157,6 +177,7 @@ def put_into(agent: Any, restored: Restored, place: tuple[str, str]) -> RestoreR
         memory.system_prompt = restored.prompt.step
     memory.steps = restored.steps
     memory.journaled_in, memory.journaled = place, tuple(restored.steps)
+    memory.events.emit("restored", memory, steps=len(restored.live), session=place[1])
     return restore_runtime(agent, restored.runtime, restored.blobs)
 
 

@@ -11,7 +11,13 @@ from smolagents.memory import ActionStep, AgentMemory, CallbackRegistry, MemoryS
 
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.running import FAILED, INTERRUPTED, RunLog
-from smolagents_memory.steps.observed import STEP_EDITED, STEPS_CHANGED, SYSTEM_PROMPT_CHANGED, ObservedMemory
+from smolagents_memory.steps.observed import (
+    STALE_STEPS_CHANGED,
+    STEP_EDITED,
+    STEPS_CHANGED,
+    SYSTEM_PROMPT_CHANGED,
+    ObservedMemory,
+)
 from smolagents_memory.steps.registry import logger
 
 
@@ -34,7 +40,7 @@ class SensingRegistry(CallbackRegistry):
         """Look at the step, then let the callbacks run."""
         try:
             self._before(memory_step)
-        except Exception:
+        except Exception:  # noqa: BLE001 — whatever it is, it must not reach the run
             logger.exception("the original of a step could not be noted; the run goes on")
         self.inner.callback(memory_step, **kwargs)
 
@@ -66,7 +72,7 @@ class Sensors:
         agent: Any,
         journal: Callable[[], tuple[Journal, RunLog] | None],
         *,
-        begin: Callable[[], Any],
+        begin: Callable[[int | None], Any],
         acted: Callable[[ActionStep], None],
         shared: bool = False,
     ) -> None:
@@ -78,6 +84,8 @@ class Sensors:
             memory.on(STEP_EDITED, self._edited),
             memory.on(SYSTEM_PROMPT_CHANGED, self._prompted),
         ]
+        if shared:  # one call's reset replaces the list into which another one is just about to put its task
+            self._off.append(memory.on(STALE_STEPS_CHANGED, self._missed))
         self._registry = SensingRegistry(agent.step_callbacks, self._before)
         agent.step_callbacks = self._registry
         self._run_before = agent.__dict__.get("run")
@@ -114,6 +122,16 @@ class Sensors:
             if isinstance(step, ActionStep):
                 self._acted(step)
         journal.commit()
+        if journal.error is None:
+            self.memory.events.emit("saved", self.memory, steps=len(journal.live), session=journal.position.name)
+
+    def _missed(self, event: Any) -> None:
+        kept = self._journal()
+        if kept is not None:
+            kept[0].appended(event.added)
+            for step in event.added:
+                kept[1].follow(step)
+            kept[0].commit()
 
     def _edited(self, event: Any) -> None:
         kept = self._journal()
@@ -132,7 +150,9 @@ class Sensors:
     def _before(self, step: MemoryStep) -> None:
         kept = self._journal()
         if kept is not None and isinstance(step, (ActionStep, PlanningStep, TaskStep)):
-            kept[0].before_callbacks(step)
+            journal, log = kept
+            journal.before_callbacks(step)
+            log.before_callbacks(step)
 
     # -- the run -----------------------------------------------------------------------------------------------
 
@@ -150,16 +170,16 @@ class Sensors:
         return sensing
 
 
-class watched:  # noqa: N801 — reads as what it does: with watched(…)
+class watched:
     """Tells the log of a run how it ended. A stream ends later than the call that made it."""
 
-    def __init__(self, begin: Callable[[], Any], max_steps: int | None) -> None:
+    def __init__(self, begin: Callable[[int | None], Any], max_steps: int | None) -> None:
         self._begin, self._max_steps = begin, max_steps
         self.later = False
         self._ended: Callable[[str, BaseException | None], None] | None = None
 
     def __enter__(self) -> watched:
-        self._ended = self._begin(self._max_steps)  # type: ignore[call-arg]
+        self._ended = self._begin(self._max_steps)
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
