@@ -24,7 +24,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,12 @@ from smolagents.models import ChatMessage, MessageRole
 from smolagents.monitoring import Timing, TokenUsage
 
 from smolagents_memory import ObservedMemory, Session
+from smolagents_memory.sessions.database import Durability
 from smolagents_memory.steps.edits import Snapshot
 from smolagents_memory.steps.messages import MessageWriter
 
 
-CONSOLE = Console(width=150)
-SHORT_RUNS = 6  # a short run is over before the machine's noise is: it is made again, before and after the long one
+CONSOLE = Console(width=140)
 
 
 class Claims:
@@ -113,11 +113,13 @@ class Step:
 class OwnRun(LiveRun):
     """A run that a session keeps."""
 
-    def __init__(self, folder: Path, edit: Edit = plain, *, stamped: bool = False) -> None:
+    def __init__(
+        self, folder: Path, edit: Edit = plain, *, stamped: bool = False, durability: Durability = "power"
+    ) -> None:
         super().__init__(edit, stamped=stamped)
         folder.mkdir()
         self.path = folder / "memory.db"
-        self.session = Session("run", f"sqlite:///{self.path}").attach(self.agent)
+        self.session = Session("run", f"sqlite:///{self.path}", durability=durability).attach(self.agent)
         self.begin()
 
     def measured_step(self) -> Step:
@@ -132,58 +134,70 @@ class OwnRun(LiveRun):
         return Step(end - begin, STOPWATCH.spent["search"], STOPWATCH.spent["match"], made - start)
 
 
-def window(length: int) -> int:
-    """How many steps are measured up to a length; their fresh inputs have to fit into memory."""
-    return max(3, min(20, length // 2))
+class Compared:
+    """Ours, the others, and the tenth step of other sessions, in turn: the machine's noise meets all alike."""
 
-
-def own_costs(folder: Path, lengths: list[int]) -> tuple[dict[int, list[Step]], dict[int, float]]:
-    """The costs of the steps up to each length, and the bytes a step."""
-    costs: dict[int, list[Step]] = {length: [] for length in lengths}
-    sizes: dict[int, float] = {}
-
-    def run(name: str, lengths: list[int]) -> None:
-        live = OwnRun(folder / name, plain)
+    def __init__(self, folder: Path, journals: list[type[Journal]], lengths: list[int]) -> None:
+        self.alone: dict[int, list[Step]] = defaultdict(list)
+        self.tenth: dict[int, list[Step]] = defaultdict(list)
+        self.beside: dict[int, list[Step]] = defaultdict(list)
+        self.others: dict[tuple[type[Journal], int], list[float]] = defaultdict(list)
+        self.bytes: dict[tuple[type | None, int], float] = {}
+        self._folder, self._journals = folder, journals
+        live = OwnRun(folder / "long")
         for length in lengths:
-            live.grow(length - window(length))
-            before = checkpointed_size(live.path)
-            gc.collect()
-            costs[length] += [live.measured_step() for _ in range(window(length))]
-            sizes[length] = (checkpointed_size(live.path) - before) / window(length)
+            beside, alone = min(8, length // 2), max(3, min(30, length // 4))  # their inputs have to fit into memory
+            live.grow(length - alone - beside)
+            self._beside_others(live, length, beside)
+            self._beside_short_runs(live, length, alone)
         live.session.detach()
 
-    for number in range(SHORT_RUNS):
-        run(f"before-{number}", lengths[:1])
-    run("long", lengths)
-    for number in range(SHORT_RUNS):
-        run(f"after-{number}", lengths[:1])
-    return costs, sizes
-
-
-def other_costs(journal: type[Journal], folder: Path, lengths: list[int]) -> dict[int, tuple[float, float]]:
-    """The median seconds and the bytes of a step at each length."""
-    found = {}
-    for length in lengths:
-        place = folder / f"{journal.__name__}-{length}"
-        place.mkdir()
-        kept, live = journal(place), LiveRun()
-        live.begin()
-        live.grow(length - (samples := min(window(length), 5)))
+    def _beside_others(self, live: OwnRun, length: int, count: int) -> None:
         shown = [as_dict(message) for message in live.agent.write_memory_to_messages()]
-        kept.write(kept.prepare(live.made[-1], shown, 3))  # the first write makes the file
-        before, times = kept.size(), []
-        for _ in range(samples):
-            step = live.next_step(fresh=True)
-            live.take(step)
+        others = {}
+        for kind in self._journals:
+            place = self._folder / f"{kind.__name__}-{length}"
+            place.mkdir()
+            others[kind] = kind(place)
+            others[kind].write(others[kind].prepare(live.made[-1], shown, 3))  # the first write makes the file
+        before = {kind: each.size() for kind, each in others.items()}
+        gc.collect()
+        for _ in range(count):
+            self.beside[length].append(live.measured_step())
+            step = live.made[-1]
             new = [as_dict(message) for message in step.to_messages()]
             shown += new
-            prepared = kept.prepare(step, shown, len(new))
-            gc.collect()
-            start = time.perf_counter()
-            kept.write(prepared)
-            times.append(time.perf_counter() - start)
-        found[length] = (statistics.median(times), (kept.size() - before) / samples)
-    return found
+            for kind, each in others.items():
+                prepared = each.prepare(step, shown, len(new))
+                start = time.perf_counter()
+                each.write(prepared)
+                self.others[kind, length].append(time.perf_counter() - start)
+        for kind, each in others.items():
+            self.bytes[kind, length] = (each.size() - before[kind]) / count
+
+    def _beside_short_runs(self, live: OwnRun, length: int, count: int) -> None:
+        before = checkpointed_size(live.path)
+        for number in range(max(count, 9)):
+            if number < count:
+                self.alone[length].append(live.measured_step())
+            short = OwnRun(self._folder / f"tenth-{length}-{number}")
+            short.grow(9)
+            self.tenth[length].append(short.measured_step())
+            short.session.detach()
+        self.bytes[None, length] = (checkpointed_size(live.path) - before) / count
+
+    def ours(self, length: int, part: str) -> float:
+        """The median of a part of our steps, in seconds."""
+        return median(self.alone[length], part)
+
+    def theirs(self, kind: type[Journal], length: int) -> float:
+        """The median of the others' steps."""
+        return statistics.median(self.others[kind, length])
+
+
+def median(steps: list[Step], part: str) -> float:
+    """The median of a part of what steps cost."""
+    return statistics.median(getattr(step, part) for step in steps)
 
 
 def as_dict(message: ChatMessage) -> dict[str, Any]:
@@ -193,23 +207,17 @@ def as_dict(message: ChatMessage) -> dict[str, Any]:
 
 def compare(claims: Claims, folder: Path, lengths: list[int]) -> None:
     """Time and bytes a step, ours and theirs."""
-    costs, sizes = own_costs(folder, lengths)
-
-    def median(length: int, part: str) -> float:
-        return statistics.median(getattr(step, part) for step in costs[length])
-
     journals, missing = available()
-    others = {journal: other_costs(journal, folder, lengths) for journal in journals}
-    table = Table(title="One step, with an observation of 10 kB (ms, median | kB on disk)")
-    for column in ("at step", "this session", "… database", "… search", "… matching", "rendering (smolagents)"):
+    found = Compared(folder, journals, lengths)
+    table = Table(title="One step, with an observation of 10 kB: ms (median), kB on disk")
+    for column in ("at step", "this session", "of it database", "search", "matching", "smolagents' rendering"):
         table.add_column(column, justify="right")
     for journal in journals:
         table.add_column(journal.name, justify="right")
     for length in lengths:
-        parts = [f"{1e3 * median(length, part):.2f}" for part in ("database", "search", "match", "rendering")]
-        theirs = [f"{1e3 * others[each][length][0]:.2f} | {others[each][length][1] / 1e3:,.1f}" for each in journals]
-        ours = f"{1e3 * median(length, 'total'):.2f} | {sizes[length] / 1e3:,.1f}"
-        table.add_row(f"{length:,}", ours, *parts, *theirs)
+        parts = [f"{1e3 * found.ours(length, part):.2f}" for part in ("database", "search", "match", "rendering")]
+        theirs = [cell(found.theirs(each, length), found.bytes[each, length]) for each in journals]
+        table.add_row(f"{length:,}", cell(found.ours(length, "total"), found.bytes[None, length]), *parts, *theirs)
     CONSOLE.print(table)
     CONSOLE.print(
         "Up to each length the steps measured have inputs of their own, as smolagents makes them; those before share "
@@ -219,12 +227,18 @@ def compare(claims: Claims, folder: Path, lengths: list[int]) -> None:
     )
     for name in missing:
         CONSOLE.print(f"[yellow]not installed, not compared:[/] {name}")
-    ratio = median(lengths[-1], "database") / median(lengths[0], "database")
-    claims.check(f"the database's share of step {lengths[-1]:,} to that of step {lengths[0]}", ratio, 1.5)
-    for length in lengths if LangGraph in others else ():
+    for length in lengths[1:]:
+        ratio = found.ours(length, "database") / median(found.tenth[length], "database")
+        claims.check(f"the database's share of step {length:,} to that of step 10", ratio, 1.5)
+    for length in lengths if LangGraph in journals else ():
         if length > 50:
-            ratio = median(length, "total") / others[LangGraph][length][0]
+            ratio = median(found.beside[length], "total") / found.theirs(LangGraph, length)
             claims.check(f"a step to LangGraph's put_writes and put at {length:,} steps", ratio, 1.0)
+
+
+def cell(seconds: float, size: float) -> str:
+    """A time and a size for the table."""
+    return f"{1e3 * seconds:.2f}\n{size / 1e3:,.1f} kB"
 
 
 # -- bytes ---------------------------------------------------------------------------------------------------------
@@ -238,13 +252,11 @@ def bytes_on_disk(claims: Claims, folder: Path, lengths: list[int]) -> None:
     worst = 0.0
     empty = OwnRun(folder / "empty")
     empty.session.detach()
-    for name, edit, stamped in [
-        *((n, e, False) for n, e in EDITS.items()),
-        *((f"{n}, times stamped", EDITS[n], True) for n in ("plain", "truncation slides")),
-    ]:
-        cells = []
+    stamped = [f"{name}, times stamped" for name in EDITS]
+    for name in [*EDITS, *stamped]:
+        edit, cells = EDITS[name.removesuffix(", times stamped")], []
         for length in lengths:
-            live = OwnRun(folder / f"{name}-{length}", edit, stamped=stamped)
+            live = OwnRun(folder / f"{name}-{length}", edit, stamped=name in stamped, durability="process")
             live.grow(length)
             live.session.detach()
             ratio = checkpointed_size(live.path) / distinct_content(live.agent.memory.system_prompt, live.made)
@@ -264,43 +276,55 @@ def restoring(claims: Claims, folder: Path, count: int) -> None:
     live = OwnRun(folder / "restored")
     live.grow(count)
     live.session.detach()
-    text = json.dumps([plain_fields(step) for step in live.made])
-    again = LiveRun()
-    own, baseline = [], []
+    messages = [plain_fields(message) for message in live.agent.write_memory_to_messages()]
+    steps = [plain_fields(step) for step in live.made]
+    texts = {"whole": json.dumps([messages, steps]), "alone": json.dumps([[], steps])}
+    again, times = LiveRun(), defaultdict(list)
     for _ in range(9):
-        gc.collect()
-        start = time.perf_counter()
-        built = [build(fields) for fields in json.loads(text)]
-        baseline.append(time.perf_counter() - start)
+        for name, text in texts.items():
+            gc.collect()
+            start = time.perf_counter()
+            built = built_from(text)
+            times[name].append(time.perf_counter() - start)
         again.agent.memory.reset()
         gc.collect()
         start = time.perf_counter()
         live.session.restore(again.agent)
-        own.append(time.perf_counter() - start)
-        assert [step.observations for step in built[1:]] == [
-            step.observations for step in again.agent.memory.steps[1:]
-        ]
-    ours, theirs = statistics.median(own), statistics.median(baseline)
-    CONSOLE.print(f"restoring {count:,} steps: {1e3 * ours:.1f} ms; json.loads and building: {1e3 * theirs:.1f} ms")
-    claims.check(f"restoring {count:,} steps to json.loads plus building the same dataclasses", ours / theirs, 2.0)
-
-
-def plain_fields(step: Any) -> dict[str, Any]:
-    """A step's content without its input messages, which the other side does not read."""
-    fields = {name: value for name, value in vars(step).items() if name != "model_input_messages"}
-    return json.loads(
-        json.dumps(fields, default=lambda value: vars(value) if not isinstance(value, MessageRole) else value.value)
+        times["own"].append(time.perf_counter() - start)
+        assert [vars(step.timing) for step in built[1:]] == [vars(s.timing) for s in again.agent.memory.steps[1:]]
+    own, whole, alone = (statistics.median(times[name]) for name in ("own", "whole", "alone"))
+    CONSOLE.print(
+        f"Restoring {count:,} steps takes {1e3 * own:.1f} ms; json.loads and building the same dataclasses "
+        f"{1e3 * whole:.1f} ms, without the input messages {1e3 * alone:.1f} ms ({own / alone:.2f} ×)."
     )
+    claims.check(f"restoring {count:,} steps to json.loads plus building the same dataclasses", own / whole, 2.0)
 
 
-def build(fields: dict[str, Any]) -> Any:
-    """The step of such content."""
+def plain_fields(value: Any) -> dict[str, Any]:
+    """A step's or a message's content as JSON would have it. Each input is the beginning of the last one: its length
+    is enough; what is written is the messages, each once."""
+    fields = dict(vars(value))
+    if "model_input_messages" in fields:
+        fields["model_input_messages"] = len(fields["model_input_messages"])
+    return dict(json.loads(json.dumps(fields, default=vars)))
+
+
+def built_from(text: str) -> list[Any]:
+    """The steps of such JSON."""
+    messages, steps = json.loads(text)
+    shown = [ChatMessage(**{**fields, "role": MessageRole(fields["role"])}) for fields in messages]
+    return [build(fields, shown) for fields in steps]
+
+
+def build(fields: dict[str, Any], shown: list[ChatMessage]) -> Any:
+    """A step."""
     if "task" in fields:
         return TaskStep(**fields)
     fields["timing"] = Timing(**fields["timing"])
     fields["tool_calls"] = [ToolCall(**call) for call in fields["tool_calls"]]
+    fields["model_input_messages"] = shown[: fields["model_input_messages"]]
     message, usage = fields["model_output_message"], fields["token_usage"]
-    usage.pop("total_tokens"), message["token_usage"].pop("total_tokens")
+    del usage["total_tokens"], message["token_usage"]["total_tokens"]
     message["role"], message["token_usage"] = MessageRole(message["role"]), TokenUsage(**message["token_usage"])
     fields["model_output_message"], fields["token_usage"] = ChatMessage(**message), TokenUsage(**usage)
     return ActionStep(**fields)
