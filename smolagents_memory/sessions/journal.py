@@ -16,7 +16,7 @@ from smolagents_memory._errors import SessionConflictError, SessionStorageError
 from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.blobbing import insert_blobs
 from smolagents_memory.sessions.database import Database, FileId
-from smolagents_memory.sessions.envelope import pack, pack_text
+from smolagents_memory.sessions.envelope import pack, pack_bytes, pack_text
 from smolagents_memory.sessions.records import Kept, RecordWriter, Row
 from smolagents_memory.steps.edits import Snapshot
 from smolagents_memory.steps.registry import logger
@@ -315,7 +315,7 @@ class Journal:
             "session": self.position.id,
             "number": row.number,
             "segment": row.segment,
-            "fields": pack_text(row.fields),
+            "fields": pack_bytes(row.fields),
             "inputs": None if row.inputs is None else pack_text(row.inputs),
             "created": made,
         }

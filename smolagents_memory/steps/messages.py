@@ -10,6 +10,7 @@ import copy
 import json
 from array import array
 from collections.abc import Callable, Container
+from operator import itemgetter
 from typing import Any, SupportsIndex, TypeVar, cast
 
 from smolagents.memory import MemoryStep
@@ -24,7 +25,10 @@ from smolagents_memory.steps.values import new_encoder
 
 
 Range = list[int]  # [start, count] in the list before, or the messages [first, count, 0] by their numbers
-_STANDARD = frozenset(("role", "content", "tool_calls", "raw", "token_usage"))
+Signature = tuple[MessageRole, str, str | int]  # the role, the kind of content, the text or the image's id
+_STANDARD = ("role", "content", "tool_calls", "token_usage", "raw")
+_COLUMNS, _KIND = itemgetter(*_STANDARD), itemgetter("type")
+_STRIDE = 256
 _KEYFRAME = 64
 
 
@@ -200,6 +204,7 @@ class MessageWriter:
         self.blobs = blobs
         self.originals: list[ChatMessage] = []
         self.losses: list[str] = []
+        self._signatures: list[Signature | None] = []  # of the originals
         self._numbers: dict[Any, int] = {}
         self._shown: dict[Any, Node] = {}  # key → [step, index]: what the steps show, until it has a number
         self._shows: dict[int, list[int]] = {}  # step → the places of all messages that it shows
@@ -235,11 +240,9 @@ class MessageWriter:
         source = messages.originals() if isinstance(messages, InputMessages) else None
         if source is not None:
             numbers = [self._translated(source[0], number) for number in source[1]]
-            ranges = self._ranges(numbers, int.__eq__, lambda number: number)
+            ranges = self._ranges(numbers, list.__eq__, lambda number: number)
         elif all(type(message) is ChatMessage for message in messages):
-            ranges = self._ranges(
-                messages, lambda message, number: _evidently_equal(message, self.originals[number]), self._number
-            )
+            ranges = self._ranges(messages, self._are, self._number)
         else:
             return None
         return {"new": self._folded(self._new), "list": ranges}
@@ -264,19 +267,25 @@ class MessageWriter:
         return folded
 
     def _ranges(
-        self, items: list[Any], is_message: Callable[[Any, int], bool], number_of: Callable[[Any], int]
+        self, items: list[Any], are: Callable[[list[Any], list[int]], bool], number_of: Callable[[Any], int]
     ) -> list[Range]:
-        """A list as ranges of the list before it. What goes on as that list did is compared, not looked up."""
+        """A list as ranges of the list before it. What goes on as that list did is compared, as much as possible at
+        once; only what does not is looked up."""
         before, known = self._before, len(self.originals)
         places: dict[int, int] | None = None
         numbers: list[int] = []
         ranges: list[Range] = []
-        expected = 0
-        for item in items:
-            if expected < len(before) and is_message(item, before[expected]):
-                place = expected
+        expected, stride = 0, _STRIDE
+        while len(numbers) < len(items):
+            at = len(numbers)
+            count = min(stride, len(items) - at, len(before) - expected)
+            if count > 0 and are(items[at : at + count], before[expected : expected + count]):
+                place, stride = expected, min(2 * stride, _STRIDE)
+            elif count > 1:
+                stride = count // 2
+                continue
             else:
-                number = number_of(item)
+                number, count = number_of(items[at]), 1
                 if number < known and places is None:
                     places = {each: at for at, each in enumerate(before)}
                 place = (places or {}).get(number, -1) if number < known else -1
@@ -287,14 +296,19 @@ class MessageWriter:
                     else:
                         ranges.append([number, 1, 0])
                     continue
-            numbers.append(before[place])
+            numbers += before[place : place + count]
             if ranges and len(ranges[-1]) == 2 and sum(ranges[-1]) == place:
-                ranges[-1][1] += 1
+                ranges[-1][1] += count
             else:
-                ranges.append([place, 1])
-            expected = place + 1
+                ranges.append([place, count])
+            expected = place + count
         self._before = numbers
         return ranges
+
+    def _are(self, messages: list[ChatMessage], numbers: list[int]) -> bool:
+        """Whether messages are these originals, by looks alone: False means only that nobody can tell at a glance."""
+        found = _signatures(messages)
+        return found is not None and found == [self._signatures[number] for number in numbers]
 
     def _number(self, message: ChatMessage) -> int:
         key = self._key(message)
@@ -302,6 +316,7 @@ class MessageWriter:
         if number is None:
             number = self._numbers[key] = len(self.originals)
             self.originals.append(fresh(message))
+            self._signatures.append((_signatures([message]) or (None,))[0])
             self._new.append(self._shown.get(key) or self._content(message))
         return number
 
@@ -318,35 +333,36 @@ class MessageWriter:
         return known[number]
 
     def _key(self, message: ChatMessage) -> Any:
-        if _is_simple(message) and type(message.role) is MessageRole:
-            part = message.content[0]
-            if part.keys() == {"type", "text"} and part["type"] == "text" and type(part["text"]) is str:
-                return message.role, part["text"]
+        signature = _signatures([message])
+        if signature is not None and type(signature[0][-1]) is str:
+            return signature[0]
         return json.dumps(new_encoder(self.blobs).encode(message))
 
 
-def _is_simple(message: ChatMessage) -> bool:
-    """One part, and nothing but role and content."""
-    return (
-        type(message.content) is list
-        and len(message.content) == 1
-        and type(message.content[0]) is dict
-        and message.tool_calls is None
-        and message.token_usage is None
-        and message.__dict__.keys() == _STANDARD
+def _signatures(messages: list[ChatMessage]) -> list[Signature] | None:
+    """What tells messages apart that hold nothing but one text or one image each; None if one of them is otherwise.
+
+    They are taken apart column by column: a list has thousands of messages, and every step has another such list.
+    """
+    try:
+        columns = [message.__dict__ for message in messages]
+        roles, contents, calls, usages, _ = zip(*map(_COLUMNS, columns), strict=True)
+        parts = [part for (part,) in contents]
+        kinds = list(map(_KIND, parts))
+        values = [part["text"] if "text" in part else id(part["image"]) for part in parts]
+    except (KeyError, TypeError, ValueError):
+        return None
+    plain = (
+        {*map(len, columns)} == {len(_STANDARD)}
+        and {*map(type, roles)} == {MessageRole}
+        and {*map(type, contents)} == {list}
+        and {*map(type, parts)} == {dict}
+        and {*map(len, parts)} == {2}
+        and {*map(type, calls), *map(type, usages)} == {type(None)}
+        and {*map(type, kinds)} == {str}
+        and {*map(type, values)} <= {str, int}
     )
-
-
-def _evidently_equal(message: ChatMessage, known: ChatMessage) -> bool:
-    """Whether two messages are equal, by looks alone: False means only that nobody can tell at a glance."""
-    if message.role is not known.role or not _is_simple(message) or not _is_simple(known):
-        return False
-    part, other = message.content[0], known.content[0]
-    if part.keys() != other.keys() or part["type"] != other["type"]:
-        return False
-    if part["type"] == "text":
-        return len(part) == 2 and type(part["text"]) is str and part["text"] == other["text"]
-    return part["type"] == "image" and len(part) == 2 and part["image"] is other["image"]
+    return list(zip(roles, kinds, values, strict=True)) if plain else None
 
 
 class MessageReader:
