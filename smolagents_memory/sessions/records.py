@@ -14,7 +14,7 @@ from smolagents_memory._errors import DecodeError
 from smolagents_memory.steps.blobs import Blobs
 from smolagents_memory.steps.codec import INPUTS, step_record
 from smolagents_memory.steps.graph import TAG, Node
-from smolagents_memory.steps.messages import MessageWriter
+from smolagents_memory.steps.message_writing import MessageWriter
 from smolagents_memory.steps.prebuilt import parse_prebuilt
 from smolagents_memory.steps.registry import attributes
 from smolagents_memory.steps.values import new_encoder
