@@ -12,12 +12,12 @@ from smolagents_memory.sessions import ownership, rows
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
 from smolagents_memory.sessions.reading import Restored
+from smolagents_memory.sessions.resuming import take_up
 from smolagents_memory.sessions.running import INTERRUPTED, RunLog, last_run
 from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime
 from smolagents_memory.sessions.sensors import Sensors, observed
 from smolagents_memory.sessions.states import KeptStates
 from smolagents_memory.sessions.variables import RestoreReport
-from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.observed import ObservedMemory
 from smolagents_memory.steps.registry import logger
 
@@ -32,6 +32,7 @@ class Attachment:
     def __init__(self, session: Session, agent: Any, position: Position, token: str, restored: Restored) -> None:
         self.session, self.agent = session, agent
         self._token = token
+        self.restored = restored
         self._place = (str(session.database), session.session_id)
         adopted = self._steps_to_adopt(restored)
         self.journal = Journal(session.database, position, restored.runtime, fold)
@@ -43,13 +44,13 @@ class Attachment:
         if not adopted:
             self.report = put_into(agent, restored, self._place)
             self.journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
+            self.runtime.tell_later(self.report.missing)
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
         memory = observed(agent)
         memory.journaled_in = self._place
-        missing = self.report.note()
-        memory.untold = NoteStep(missing, kind="restored") if missing else None
+        memory.take_up = lambda: take_up(self)
         self.managed = ManagedAgents(self)
         self.sensors = Sensors(agent, lambda: (self.journal, self.log), begin=self.begin, acted=self._acted)
         if adopted:
@@ -151,6 +152,7 @@ class Attachment:
         self.states.let_go()
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
+            memory.take_up = None
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
         try:
             rows.let_go(self.session.database, self.journal.position, self._token)

@@ -13,7 +13,7 @@ from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
 from smolagents.models import ChatMessage
 
 from smolagents_memory._events import Events, Listener
-from smolagents_memory.steps.edits import Snapshot
+from smolagents_memory.steps.edits import Snapshots
 from smolagents_memory.steps.plain import WRITERS, write_items
 
 
@@ -166,8 +166,8 @@ class ObservedMemory(AgentMemory):
     """The database and the session that hold the steps, if a session was attached."""
     journaled: tuple[MemoryStep, ...] = ()
     """The steps that the session held when it was detached."""
-    untold: MemoryStep | None = None
-    """What the agent is to read before it goes on: what of its variables did not come back."""
+    take_up: Callable[[], Callable[[Any], None]] | None = None
+    """What an attached session has to say and to do where a task is taken up again."""
 
     def __init__(self, system_prompt: str) -> None:
         self._prepare()
@@ -177,7 +177,7 @@ class ObservedMemory(AgentMemory):
         self.events = Events()
         self._lock = threading.RLock()
         self._steps = self._owned([])
-        self._snapshots: list[Snapshot] | None = None
+        self._snapshots: Snapshots | None = None
         self._listeners = 0
 
     # -- listening ---------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class ObservedMemory(AgentMemory):
         """Call `fn(event)` whenever `event` happens ("*" for all); returns a function that ends it."""
         with self._lock:
             if self._snapshots is None:
-                self._snapshots = [Snapshot(step) for step in self._steps]
+                self._snapshots = Snapshots(self._steps)
             self._listeners += 1
             end = self.events.on(event, fn, weak=weak)
         ended = False
@@ -259,7 +259,7 @@ class ObservedMemory(AgentMemory):
             self._find_edits()
             self._steps = new
             if self._snapshots is not None:
-                self._snapshots = [Snapshot(step) for step in new]
+                self._snapshots = Snapshots(new)
             if reset or old or new:
                 self._change(0, tuple(old), tuple(new), reset)
             self.events.deliver()
@@ -275,7 +275,7 @@ class ObservedMemory(AgentMemory):
             removed = tuple(steps[start:stop])
             list.__setitem__(steps, slice(start, stop), added)
             if self._snapshots is not None:
-                self._snapshots[start:stop] = [Snapshot(step) for step in added]
+                self._snapshots.splice(start, stop, added)
             if removed or added:
                 self._change(start, removed, tuple(added), False)
             self.events.deliver()
@@ -284,16 +284,16 @@ class ObservedMemory(AgentMemory):
         self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
 
     def _find_edits(self, *, thorough: bool = False) -> None:
-        for index, snapshot in enumerate(self._snapshots or ()):
-            if snapshot.differs(thorough=thorough):
-                snapshot.take()
-                edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
-                self.events.post(STEP_EDITED, self, **edit)
+        if self._snapshots is None:
+            return
+        for index, snapshot in self._snapshots.edited(thorough=thorough):
+            edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
+            self.events.post(STEP_EDITED, self, **edit)
 
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners"}
+        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners", "take_up"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -66,7 +66,9 @@ def made(kind: str, said: int = 0) -> MultiStepAgent:
     """The agent, whose model has said so much already."""
     cls, script, planning = KINDS[kind]
     options = {"additional_authorized_imports": ["math", "collections"]} if cls is CodeAgent else {}
-    return cls([Buy()], ScriptedModel(script[said:]), planning_interval=planning, max_steps=9, verbosity_level=-1, **options)
+    return cls(
+        [Buy()], ScriptedModel(script[said:]), planning_interval=planning, max_steps=9, verbosity_level=-1, **options
+    )
 
 
 def main(kind: str, url: str, count: int) -> None:
@@ -75,10 +77,7 @@ def main(kind: str, url: str, count: int) -> None:
     held = session.steps() if session.exists() else []
     agent = made(kind, said=max(0, len(held) - 1))
     with session.attach(agent):
-        if held:
-            steps = iter_steps(agent)
-        else:
-            steps = iter_steps(agent, TASK, additional_args={"limit": 5})
+        steps = iter_steps(agent) if held else iter_steps(agent, TASK, additional_args={"limit": 5})
         for number, _ in enumerate(steps, 1):
             if number == count:
                 os.kill(os.getpid(), signal.SIGKILL)
