@@ -123,9 +123,13 @@ class EnhancedAgentMemory(ObservedMemory):
         self.close()
 
     def close(self) -> None:
-        """Learn what is left to learn, write what waits, let go of the storage."""
-        self._learning.close()
-        self.long_term.close()
+        """Learn what is left to learn, write what waits, let go of the storage and of the session."""
+        try:
+            self._learning.close()
+            if self.session is not None:
+                self.session.detach()
+        finally:
+            self.long_term.close()
 
     def __reduce__(self) -> Any:
         """A copy, or a pickle, is of working memory alone: long-term memory is in its place and is opened there."""
