@@ -40,6 +40,8 @@ def calls_in(code: str, tools: Mapping[str, Sequence[str]] | None = None) -> lis
     >>> calls_in("for c in cities:\\n    print(weather(c, unit='C'))")
     [CodeCall(name='weather', arguments={'0': <source: c>, 'unit': 'C'}, statement=0)]
     """
+    if tools and code.isascii() and not any(name in code for name in tools):
+        return []  # parsing is what takes long when a long history is read (other letters may be ways to write these)
     tree = _parsed(code)
     if tree is None:
         return []
@@ -93,6 +95,8 @@ def _in_order(node: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
+        if isinstance(node, (ast.Name, ast.Constant)):
+            continue
         inside: list[ast.AST] = []
         for value in map(node.__dict__.get, node._fields):
             if isinstance(value, ast.AST):
