@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 from histories import PLAN, RUNS, finished, odd_steps
@@ -60,13 +59,13 @@ def test_every_view_of_a_loaded_file_is_that_of_the_live_memory(name: str, tmp_p
 
 
 def test_anything_with_steps_can_be_read() -> None:
-    """A session is read through its `steps()`, so that views need not know sessions."""
+    """A session is read once, through its `memory()`, so that views need not know sessions."""
 
     class LikeASession:
-        system_prompt = "You are helpful."
-
-        def steps(self) -> list[Any]:
-            return [TaskStep("Count.")]
+        def memory(self) -> AgentMemory:
+            memory = AgentMemory("You are helpful.")
+            memory.steps.append(TaskStep("Count."))
+            return memory
 
     assert [message.content for message in conversation(LikeASession())] == ["You are helpful.", "New task:\nCount."]
     with pytest.raises(TypeError, match="not from a int"):

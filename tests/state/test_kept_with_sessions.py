@@ -60,9 +60,9 @@ def later(url: str, state: TypedMemory[Any]) -> Any:
 CASES: dict[str, tuple[Any, Any, Any]] = {
     "dataclass": (Trip, lambda: Trip(), Trip("Rome", ["a"], {(1, 2)}, bytes(range(256)) * 8)),
     "model": (Order, lambda: Order(), Order(number=7, trips=[Trip("Oslo", seen={(0, 0)})])),
-    "dict": (dict, lambda: {}, {"a": [1, (2, 3)], "lone \ud800": float("inf"), "photo": b"\x00" * 5000}),
-    "list": (list[Trip], lambda: [], [Trip("Rome"), Trip("Oslo", ["b"])]),
-    "dict of models": (dict[str, Order], lambda: {}, {"x": Order(number=3)}),
+    "dict": (dict, dict, {"a": [1, (2, 3)], "lone \ud800": float("inf"), "photo": b"\x00" * 5000}),
+    "list": (list[Trip], list, [Trip("Rome"), Trip("Oslo", ["b"])]),
+    "dict of models": (dict[str, Order], dict, {"x": Order(number=3)}),
     "number": (int, lambda: 0, 10**30),
 }
 
@@ -209,10 +209,14 @@ def test_64_threads_change_it_while_the_session_keeps_it(url: str, caplog: pytes
     mine = agent(*["x = 1"] * 5, "final_answer(x)")
     barrier = threading.Barrier(65)
 
+    def count(counts: dict[str, int], worker: str) -> None:
+        for name in ("all", worker):
+            counts[name] = counts.get(name, 0) + 1
+
     def work(worker: int) -> None:
         barrier.wait()
         for each in range(30):
-            state.update(lambda counts: counts.update({"all": counts.get("all", 0) + 1, str(worker): each + 1}))
+            state.update(lambda counts: count(counts, str(worker)))
             if each % 10 == 0:
                 big.set(bytes([worker]) * 2000)
 
@@ -250,8 +254,8 @@ def answer(messages):
         os.kill(os.getpid(), signal.SIGKILL)
     return code("final_answer(state()['escalation_level'])")
 
-agent = CodeAgent([StateTool(case, writable=True, name="state")], ScriptedModel(
-    [code("state(changes={'issue_category': 'billing'})"), answer] if script == "die" else [answer]), verbosity_level=-1)
+said = [code("state(changes={'issue_category': 'billing'})"), answer] if script == "die" else [answer]
+agent = CodeAgent([StateTool(case, writable=True, name="state")], ScriptedModel(said), verbosity_level=-1)
 with Session("s", sys.argv[1]).attach(agent) as session:
     session.keep(case)
     session.keep(visits)
