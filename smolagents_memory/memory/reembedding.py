@@ -1,0 +1,125 @@
+"""Vectors for the memories that have none of the embedder in use: after a change of embedder, or after an outage."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+
+from smolagents_memory.stores import schema
+from smolagents_memory.stores.packing import searchable
+from smolagents_memory.stores.progress import progress
+from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, take_numbers
+from smolagents_memory.stores.vault import Vault, missing_statement
+
+
+logger = logging.getLogger("smolagents_memory")
+
+BATCH = 128
+
+
+def reembed(vault: Vault, *, show: bool | None = None) -> int:
+    """Embed what has no vectors of the vault's embedder, in place; how many that were.
+
+    Each batch is one transaction, so a process that dies goes on where it stopped. Another process that does the
+    same work already is not disturbed: 0 is returned at once. Meanwhile recall goes by words.
+    """
+    if vault.vectors is None:
+        return 0
+    total = vault.missing()
+    if not total:
+        return 0
+    with _Alone(vault) as alone:
+        if not alone:
+            logger.info(
+                "another process embeds the memories of %r anew; recall goes by words meanwhile", vault.database
+            )
+            return 0
+        done = 0
+        vault.reembedding = True
+        try:
+            with progress("Embedding memories anew", total, show=show) as advance:
+                while vault.missing():  # again, for what was changed meanwhile
+                    after = 0
+                    while rows := _without_vectors(vault, after):
+                        _embed(vault, rows)
+                        after = rows[-1].id
+                        done += len(rows)
+                        advance(len(rows))
+        finally:
+            vault.reembedding = False
+        return done
+
+
+def _without_vectors(vault: Vault, after: int) -> Sequence[Any]:
+    """The next rows that have no vectors of the vault's embedder, by number."""
+    assert vault.vectors is not None
+    items, embedders = schema.items.c, schema.embedders.c
+    with vault.database.read() as connection:
+        current = connection.execute(select(embedders.id).where(embedders.name == vault.vectors.name)).scalar()
+        statement = missing_statement(current, None, RECORDS.add_columns(items.scope_id)).where(items.id > after)
+        return connection.execute(statement.order_by(items.id).limit(BATCH)).all()
+
+
+def _embed(vault: Vault, rows: Sequence[Any]) -> None:
+    """Embed rows and put their vectors in the place of the old ones, in one transaction."""
+    assert vault.vectors is not None
+    matrices = vault.vectors.of_documents([searchable(record_of(row).value) for row in rows])
+    items, vectors = schema.items.c, schema.vectors.c
+    with vault.database.write() as connection:
+        embedder = embedder_id(connection, vault.vectors.name)
+        values = {row.id: row.value for row in rows}
+        now = connection.execute(select(items.id, items.value, items.archived).where(items.id.in_(list(values)))).all()
+        # what was changed or deleted since it was read comes again, or not at all
+        there = {row.id: row.archived for row in now if row.value == values[row.id]}
+        old = connection.execute(
+            select(vectors.id, vectors.scope_id).where(vectors.item_id.in_(list(there)), vectors.live.is_(True))
+        ).all()
+        pairs = [(row, matrix) for row, matrix in zip(rows, matrices, strict=True) if row.id in there]
+        number = take_numbers(connection, len(old) + sum(len(matrix) for _, matrix in pairs))
+        gone = [{"id": number + n, "scope_id": each.scope_id, "vector_id": each.id} for n, each in enumerate(old)]
+        number += len(gone)
+        new = []
+        for row, matrix in pairs:
+            for part, vector in enumerate(matrix):
+                new.append(
+                    {"id": number, "item_id": row.id, "scope_id": row.scope_id, "embedder_id": embedder, "part": part,
+                     "parts": len(matrix), "live": there[row.id] is None, "vector": vector.tobytes()}
+                )  # fmt: skip
+                number += 1
+        connection.execute(delete(schema.vectors).where(vectors.item_id.in_(list(there))))
+        if gone:
+            connection.execute(insert(schema.gone), gone)
+        if new:
+            connection.execute(insert(schema.vectors), new)
+        connection.execute(update(schema.items).where(items.id.in_(list(there))).values(embedder_id=embedder))
+
+
+class _Alone:
+    """A lock that only one process gets; in RAM and on a server there is nobody to lock out, or no place to."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._lock: Any = None
+        if vault.database.file is not None:
+            from filelock import FileLock
+
+            self._lock = FileLock(str(Path(f"{vault.database.file}.embedding")), thread_local=False)
+
+    def __enter__(self) -> bool:
+        if self._lock is None:
+            return True
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            self._lock = None
+            return False
+        return True
+
+    def __exit__(self, *error: object) -> None:
+        if self._lock is not None:
+            self._lock.release()
