@@ -149,7 +149,7 @@ def test_the_run_goes_on_and_what_was_missed_is_written_when_it_can_be(fault: An
 def test_flush_and_leaving_raise_while_it_lasts_and_then_no_more(fault: Any, caplog: Any) -> None:
     url, begin, end = fault
     agent, session = with_fault(begin), Session("s", url)
-    with pytest.raises(SessionStorageError, match=r"What is in memory is untouched"), session.attach(agent):  # noqa: PT012
+    with pytest.raises(SessionStorageError, match=r"What is in memory is untouched"), session.attach(agent):
         assert agent.run("go") == 6
         with pytest.raises(SessionStorageError):
             session.flush()
@@ -174,7 +174,7 @@ def test_what_was_missed_is_written_by_flush_after_the_run(fault: Any) -> None:
 def test_a_deleted_database_is_not_made_anew_behind_anybody_s_back(tmp_path: Path, caplog: Any) -> None:
     path = tmp_path / "m.db"
     agent, session = with_fault(path.unlink), Session("s", f"sqlite:///{path}")
-    with pytest.raises(SessionStorageError, match="deleted, moved or replaced"), session.attach(agent):  # noqa: PT012
+    with pytest.raises(SessionStorageError, match="deleted, moved or replaced"), session.attach(agent):
         assert agent.run("go") == 6
         with pytest.raises(SessionStorageError, match="deleted, moved or replaced"):
             session.flush()
@@ -243,7 +243,7 @@ def test_a_postgres_that_is_stopped_and_started_again_misses_nothing(own_postgre
     assert len(errors(caplog)) == 1
     check_kept(agent, url)
     again = code_agent([code("final_answer(7)")], planning_interval=None)
-    with pytest.raises(SessionStorageError), session.attach(again):  # noqa: PT012
+    with pytest.raises(SessionStorageError), session.attach(again):
         own_postgres.stop()
         assert again.run("more", reset=False) == 7
         with pytest.raises(SessionStorageError, match="cannot be written"):

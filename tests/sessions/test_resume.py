@@ -199,7 +199,7 @@ def test_a_plan_that_was_made_is_not_made_again_and_one_that_is_due_is_made(
             agent.interrupt_switch = True
             raise Stop
 
-    with Session("s", url).attach(agent), pytest.raises(AgentError):  # noqa: PT012
+    with Session("s", url).attach(agent), pytest.raises(AgentError):
         agent.memory.on("steps_changed", stop)
         run(agent)
     resumed(kind, done, url)
