@@ -31,6 +31,21 @@ if TYPE_CHECKING:
         SmolagentsMemoryError,
     )
     from smolagents_memory._events import Event, Events
+    from smolagents_memory.callbacks.alerts import Alert
+    from smolagents_memory.callbacks.budget import FitTokenBudget
+    from smolagents_memory.callbacks.context import AddContext
+    from smolagents_memory.callbacks.failures import AlertOnFailures
+    from smolagents_memory.callbacks.groups import compose, everywhere
+    from smolagents_memory.callbacks.images import PruneImages
+    from smolagents_memory.callbacks.input_messages import DropInputMessages
+    from smolagents_memory.callbacks.loops import AlertOnLoops
+    from smolagents_memory.callbacks.pins import is_pinned, pin, unpin
+    from smolagents_memory.callbacks.recent import KeepRecentSteps
+    from smolagents_memory.callbacks.screenshots import CaptureScreenshot
+    from smolagents_memory.callbacks.step_callback import StepCallback
+    from smolagents_memory.callbacks.summaries import SummarizeOldSteps
+    from smolagents_memory.callbacks.timestamps import TimestampObservations
+    from smolagents_memory.callbacks.truncation import TruncateObservations
     from smolagents_memory.insight.executions import ToolExecution, ToolResult, tool_executions
     from smolagents_memory.insight.finding import find_steps
     from smolagents_memory.insight.injection import briefing, inject_history, inject_observation, inject_task
@@ -56,13 +71,21 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "AddContext",
+    "Alert",
+    "AlertOnFailures",
+    "AlertOnLoops",
     "CallbackSignatureError",
+    "CaptureScreenshot",
     "Comparison",
     "DamagedFileError",
     "DecodeError",
+    "DropInputMessages",
     "Event",
     "Events",
+    "FitTokenBudget",
     "ForeignFileError",
+    "KeepRecentSteps",
     "MemoryFileError",
     "MemoryLossWarning",
     "MemoryStats",
@@ -74,6 +97,7 @@ __all__ = [
     "NoteStep",
     "ObservedMemory",
     "Origin",
+    "PruneImages",
     "ReactMemory",
     "ReasoningStep",
     "Run",
@@ -89,9 +113,13 @@ __all__ = [
     "SessionStorageError",
     "SmolagentsMemoryError",
     "StateTool",
+    "StepCallback",
+    "SummarizeOldSteps",
+    "TimestampObservations",
     "Todo",
     "ToolExecution",
     "ToolResult",
+    "TruncateObservations",
     "TypedMemory",
     "Unknown",
     "UnknownStep",
@@ -99,19 +127,23 @@ __all__ = [
     "analyze",
     "briefing",
     "compare",
+    "compose",
     "conversation",
     "decode_step",
     "decode_value",
     "encode_step",
     "encode_value",
+    "everywhere",
     "export_memory",
     "find_steps",
     "import_memory",
     "inject_history",
     "inject_observation",
     "inject_task",
+    "is_pinned",
     "iter_steps",
     "load_memory",
+    "pin",
     "reasoning",
     "register_step",
     "register_value",
@@ -121,6 +153,7 @@ __all__ = [
     "todos",
     "tool_executions",
     "trace_events",
+    "unpin",
 ]
 
 # where each public name lives, so that importing the package imports none of it
@@ -143,28 +176,101 @@ _HOMES = {
         "SessionStorageError",
         "SmolagentsMemoryError",
     ),
-    "_events": ("Event", "Events"),
-    "insight.executions": ("ToolExecution", "ToolResult", "tool_executions"),
+    "_events": (
+        "Event",
+        "Events",
+    ),
+    "callbacks.alerts": ("Alert",),
+    "callbacks.budget": ("FitTokenBudget",),
+    "callbacks.context": ("AddContext",),
+    "callbacks.failures": ("AlertOnFailures",),
+    "callbacks.groups": (
+        "compose",
+        "everywhere",
+    ),
+    "callbacks.images": ("PruneImages",),
+    "callbacks.input_messages": ("DropInputMessages",),
+    "callbacks.loops": ("AlertOnLoops",),
+    "callbacks.pins": (
+        "is_pinned",
+        "pin",
+        "unpin",
+    ),
+    "callbacks.recent": ("KeepRecentSteps",),
+    "callbacks.screenshots": ("CaptureScreenshot",),
+    "callbacks.step_callback": ("StepCallback",),
+    "callbacks.summaries": ("SummarizeOldSteps",),
+    "callbacks.timestamps": ("TimestampObservations",),
+    "callbacks.truncation": ("TruncateObservations",),
+    "insight.executions": (
+        "ToolExecution",
+        "ToolResult",
+        "tool_executions",
+    ),
     "insight.finding": ("find_steps",),
-    "insight.injection": ("briefing", "inject_history", "inject_observation", "inject_task"),
-    "insight.messages": ("Message", "conversation"),
+    "insight.injection": (
+        "briefing",
+        "inject_history",
+        "inject_observation",
+        "inject_task",
+    ),
+    "insight.messages": (
+        "Message",
+        "conversation",
+    ),
     "insight.playback": ("replay",),
     "insight.react": ("ReactMemory",),
     "insight.report": ("to_markdown",),
-    "insight.statistics": ("Comparison", "MemoryStats", "analyze", "compare"),
+    "insight.statistics": (
+        "Comparison",
+        "MemoryStats",
+        "analyze",
+        "compare",
+    ),
     "insight.telemetry": ("trace_events",),
-    "insight.trace": ("ReasoningStep", "Todo", "reasoning", "todos"),
-    "sessions.manager": ("SessionInfo", "SessionManager"),
+    "insight.trace": (
+        "ReasoningStep",
+        "Todo",
+        "reasoning",
+        "todos",
+    ),
+    "sessions.manager": (
+        "SessionInfo",
+        "SessionManager",
+    ),
     "sessions.running": ("Run",),
     "sessions.session": ("Session",),
-    "sessions.stepping": ("RunSteps", "iter_steps"),
+    "sessions.stepping": (
+        "RunSteps",
+        "iter_steps",
+    ),
     "state": ("TypedMemory",),
-    "steps.codec": ("UnknownStep", "decode_step", "encode_step"),
-    "steps.files": ("export_memory", "import_memory", "load_memory", "save_memory"),
+    "steps.codec": (
+        "UnknownStep",
+        "decode_step",
+        "encode_step",
+    ),
+    "steps.files": (
+        "export_memory",
+        "import_memory",
+        "load_memory",
+        "save_memory",
+    ),
     "steps.notes": ("NoteStep",),
-    "steps.observed": ("ObservedMemory", "Origin"),
-    "steps.registry": ("register_step", "register_value"),
-    "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value"),
+    "steps.observed": (
+        "ObservedMemory",
+        "Origin",
+    ),
+    "steps.registry": (
+        "register_step",
+        "register_value",
+    ),
+    "steps.values": (
+        "NotKept",
+        "Unknown",
+        "decode_value",
+        "encode_value",
+    ),
     "tools.state": ("StateTool",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

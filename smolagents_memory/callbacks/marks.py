@@ -1,0 +1,63 @@
+"""What callbacks know about a step, kept on the step itself as plain data, so that it is saved and loaded with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
+
+
+def mark_of(step: MemoryStep, name: str, default: Any = None) -> Any:
+    """What is marked on the step under this name."""
+    marks = getattr(step, "marks", None)
+    return marks.get(name, default) if isinstance(marks, dict) else default
+
+
+def set_mark(step: MemoryStep, name: str, value: Any) -> None:
+    """Mark the step. `value` is plain JSON. The dict is replaced, not changed: a journal sees that by identity."""
+    marks = getattr(step, "marks", None)
+    step.__dict__["marks"] = {**(marks if isinstance(marks, dict) else {}), name: value}
+
+
+def text_field(step: MemoryStep) -> str | None:
+    """Which field of the step holds the text that the model reads back and that callbacks may add to."""
+    if isinstance(step, ActionStep):
+        return "observations"
+    if isinstance(step, PlanningStep):
+        return "plan"
+    return "task" if isinstance(step, TaskStep) else None
+
+
+def has_added(step: MemoryStep, key: str) -> bool:
+    """Whether something was added to the step's text under this key."""
+    return key in mark_of(step, "added", {})
+
+
+def add_text(step: MemoryStep, key: str, text: str, *, in_front: bool = False) -> None:
+    """Add a line to the step's text, or put it in the place of what was added under the same key before.
+
+    What was added is remembered, so that nothing is added twice and `returned_text` can tell it from the rest.
+    """
+    field = text_field(step)
+    if field is None:
+        return
+    added = mark_of(step, "added", {})
+    before, now = added.get(key), getattr(step, field)
+    if before and isinstance(now, str) and before in now:
+        now = now.replace(before, text, 1) if in_front else text.join(now.rsplit(before, 1))
+    elif not now:
+        now = text
+    else:
+        now = f"{text} {now}" if in_front else f"{now}\n{text}"
+    setattr(step, field, now)
+    set_mark(step, "added", {**added, key: text})
+
+
+def returned_text(step: MemoryStep) -> str:
+    """The step's text as it came back, without what callbacks added to it."""
+    text = getattr(step, text_field(step) or "", None)
+    if not isinstance(text, str):
+        return "" if text is None else str(text)
+    for addition in mark_of(step, "added", {}).values():
+        text = text.replace(addition, "", 1)
+    return text.strip()

@@ -1,0 +1,74 @@
+"""TruncateObservations: head and tail of what is too long."""
+
+from __future__ import annotations
+
+from smolagents.memory import ActionStep, MemoryStep
+
+from smolagents_memory.callbacks.history import History
+from smolagents_memory.callbacks.marks import mark_of, set_mark
+from smolagents_memory.callbacks.pins import is_pinned
+from smolagents_memory.callbacks.step_callback import StepCallback
+
+
+CUT = "\n[… {cut} characters cut …]\n"
+NOTICE = "\n[… {cut} of {total} characters cut; to read them, call again for just that part …]\n"
+
+
+class TruncateObservations(StepCallback):
+    """Keeps the head and the tail of long observations, and says how much was cut and how to get it back.
+
+    An observation is never longer than `max_chars` afterwards, the notice included. Pinned steps stay whole.
+
+    Args:
+        max_chars: The most characters an observation may have.
+        keep_last: So many of the newest steps stay whole; 1 lets the agent read each observation in full once.
+        notice: What stands where text was cut; `{cut}`, `{total}` and `{step}` (its number) are filled in.
+            Where the whole text is kept elsewhere, say here how the agent gets it.
+
+    >>> from smolagents.memory import ActionStep
+    >>> step = ActionStep(step_number=1, timing=None, observations="a" * 5000 + "z" * 5000)
+    >>> TruncateObservations(140)(step)
+    >>> print(step.observations)
+    aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+    [… 9,944 of 10,000 characters cut; to read them, call again for just that part …]
+    zzzzzzzzzzzzzzzzzz
+    """
+
+    acts_on = (MemoryStep,)
+
+    def __init__(self, max_chars: int, *, keep_last: int = 0, notice: str = NOTICE) -> None:
+        if max_chars < 1 or keep_last < 0:
+            raise ValueError(f"max_chars={max_chars} must be at least 1, keep_last={keep_last} at least 0")
+        notice.format(cut="", total="", step="")  # a wrong placeholder is told now, not in the middle of a run
+        self.max_chars, self.keep_last, self.notice = max_chars, keep_last, notice
+
+    def on_step(self, step: MemoryStep, history: History) -> None:
+        """Truncate every observation that is too long, this step's among them."""
+        for old in history.steps[: len(history.steps) - self.keep_last]:
+            truncate(old, self.max_chars, self.notice)
+
+
+def truncate(step: MemoryStep, max_chars: int, notice: str = NOTICE) -> int:
+    """Cut the middle out of a step's observation; returns how many characters it is shorter."""
+    text = getattr(step, "observations", None)
+    if not isinstance(text, str) or len(text) <= max_chars or not isinstance(step, ActionStep) or is_pinned(step):
+        return 0
+    short, total = shorten(text, max_chars, notice, was=mark_of(step, "cut_from", 0), step=step.step_number)
+    step.observations = short
+    set_mark(step, "cut_from", total)
+    return len(text) - len(short)
+
+
+def shorten(text: str, max_chars: int, notice: str = CUT, *, was: int = 0, step: int | str = "") -> tuple[str, int]:
+    """Head and tail of a text within `max_chars`, and the length of the whole, which `was` longer if cut before."""
+    total = max(len(text), was)
+    if len(text) <= max_chars:
+        return text, total
+    for wording in (notice, CUT, "…"):
+        said = wording.format(cut=f"{total:,}", total=f"{total:,}", step=step)
+        if len(said) <= max_chars * 2 // 3 or wording == "…":
+            break
+    room = max(0, max_chars - len(said))
+    tail = room // 3
+    said = wording.format(cut=f"{total - room:,}", total=f"{total:,}", step=step)
+    return (text[: room - tail] + said + text[len(text) - tail :])[:max_chars], total
