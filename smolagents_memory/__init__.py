@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         CallbackSignatureError,
         DamagedFileError,
         DecodeError,
+        EmbeddingError,
         ForeignFileError,
         MemoryFileError,
         MemoryLossWarning,
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
         SessionNotFoundError,
         SessionStorageError,
         SmolagentsMemoryError,
+        StoreBusyError,
+        StoreError,
+        StoreFormatError,
+        StoreUnavailableError,
+        ToolStateError,
+        UnsupportedValueError,
     )
     from smolagents_memory._events import Event, Events
     from smolagents_memory.callbacks.alerts import Alert
@@ -56,6 +63,12 @@ if TYPE_CHECKING:
     from smolagents_memory.insight.statistics import Comparison, MemoryStats, analyze, compare
     from smolagents_memory.insight.telemetry import trace_events
     from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
+    from smolagents_memory.memory.enhanced import EnhancedAgentMemory
+    from smolagents_memory.memory.evaluation import Evaluation, evaluate
+    from smolagents_memory.memory.experiences import Reflector
+    from smolagents_memory.memory.forgetting import ForgettingCurve
+    from smolagents_memory.memory.long_term import Memory
+    from smolagents_memory.memory.ranking import Ranker
     from smolagents_memory.sessions.manager import SessionInfo, SessionManager
     from smolagents_memory.sessions.running import Run
     from smolagents_memory.sessions.session import Session
@@ -67,7 +80,25 @@ if TYPE_CHECKING:
     from smolagents_memory.steps.observed import ObservedMemory, Origin
     from smolagents_memory.steps.registry import register_step, register_value
     from smolagents_memory.steps.values import NotKept, Unknown, decode_value, encode_value
+    from smolagents_memory.stores.base import Hit, MemoryStore
+    from smolagents_memory.stores.chroma import VectorMemoryStore
+    from smolagents_memory.stores.embedders import (
+        CallableEmbedder,
+        ChromaEmbedder,
+        OpenAIEmbedder,
+        SentenceTransformerEmbedder,
+    )
+    from smolagents_memory.stores.embedding import Embedder
+    from smolagents_memory.stores.in_memory import InMemoryStore
+    from smolagents_memory.stores.minilm import MiniLMEmbedder
+    from smolagents_memory.stores.opening import open_store
+    from smolagents_memory.stores.redis import RedisStore
+    from smolagents_memory.stores.sql import SqliteStore, SqlStore
+    from smolagents_memory.tools.forget import ForgetTool
+    from smolagents_memory.tools.recall import RecallTool
+    from smolagents_memory.tools.remember import RememberTool
     from smolagents_memory.tools.state import StateTool
+    from smolagents_memory.tools.step import StepTool
 
 
 __all__ = [
@@ -75,34 +106,54 @@ __all__ = [
     "Alert",
     "AlertOnFailures",
     "AlertOnLoops",
+    "CallableEmbedder",
     "CallbackSignatureError",
     "CaptureScreenshot",
+    "ChromaEmbedder",
     "Comparison",
     "DamagedFileError",
     "DecodeError",
     "DropInputMessages",
+    "Embedder",
+    "EmbeddingError",
+    "EnhancedAgentMemory",
+    "Evaluation",
     "Event",
     "Events",
     "FitTokenBudget",
     "ForeignFileError",
+    "ForgetTool",
+    "ForgettingCurve",
+    "Hit",
+    "InMemoryStore",
     "KeepRecentSteps",
+    "Memory",
     "MemoryFileError",
     "MemoryLossWarning",
     "MemoryStats",
+    "MemoryStore",
     "Message",
+    "MiniLMEmbedder",
     "MissingExtraError",
     "NewerFormatError",
     "NewerSchemaError",
     "NotKept",
     "NoteStep",
     "ObservedMemory",
+    "OpenAIEmbedder",
     "Origin",
     "PruneImages",
+    "Ranker",
     "ReactMemory",
     "ReasoningStep",
+    "RecallTool",
+    "RedisStore",
+    "Reflector",
+    "RememberTool",
     "Run",
     "RunSteps",
     "ScriptError",
+    "SentenceTransformerEmbedder",
     "Session",
     "SessionConflictError",
     "SessionDamagedError",
@@ -112,17 +163,27 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStorageError",
     "SmolagentsMemoryError",
+    "SqlStore",
+    "SqliteStore",
     "StateTool",
     "StepCallback",
+    "StepTool",
+    "StoreBusyError",
+    "StoreError",
+    "StoreFormatError",
+    "StoreUnavailableError",
     "SummarizeOldSteps",
     "TimestampObservations",
     "Todo",
     "ToolExecution",
     "ToolResult",
+    "ToolStateError",
     "TruncateObservations",
     "TypedMemory",
     "Unknown",
     "UnknownStep",
+    "UnsupportedValueError",
+    "VectorMemoryStore",
     "__version__",
     "analyze",
     "briefing",
@@ -133,6 +194,7 @@ __all__ = [
     "decode_value",
     "encode_step",
     "encode_value",
+    "evaluate",
     "everywhere",
     "export_memory",
     "find_steps",
@@ -143,6 +205,7 @@ __all__ = [
     "is_pinned",
     "iter_steps",
     "load_memory",
+    "open_store",
     "pin",
     "reasoning",
     "register_step",
@@ -158,45 +221,160 @@ __all__ = [
 
 # where each public name lives, so that importing the package imports none of it
 _HOMES = {
-    "_errors": ("CallbackSignatureError", "DamagedFileError", "DecodeError", "ForeignFileError", "MemoryFileError", "MemoryLossWarning", "MissingExtraError", "NewerFormatError", "NewerSchemaError", "ScriptError", "SessionConflictError", "SessionDamagedError", "SessionError", "SessionNotFoundError", "SessionStorageError", "SmolagentsMemoryError",),
-    "_events": ("Event", "Events",),
+    "_errors": (
+        "CallbackSignatureError",
+        "DamagedFileError",
+        "DecodeError",
+        "EmbeddingError",
+        "ForeignFileError",
+        "MemoryFileError",
+        "MemoryLossWarning",
+        "MissingExtraError",
+        "NewerFormatError",
+        "NewerSchemaError",
+        "ScriptError",
+        "SessionConflictError",
+        "SessionDamagedError",
+        "SessionError",
+        "SessionNotFoundError",
+        "SessionStorageError",
+        "SmolagentsMemoryError",
+        "StoreBusyError",
+        "StoreError",
+        "StoreFormatError",
+        "StoreUnavailableError",
+        "ToolStateError",
+        "UnsupportedValueError",
+    ),
+    "_events": (
+        "Event",
+        "Events",
+    ),
     "callbacks.alerts": ("Alert",),
     "callbacks.budget": ("FitTokenBudget",),
     "callbacks.context": ("AddContext",),
     "callbacks.failures": ("AlertOnFailures",),
-    "callbacks.groups": ("compose", "everywhere",),
+    "callbacks.groups": (
+        "compose",
+        "everywhere",
+    ),
     "callbacks.images": ("PruneImages",),
     "callbacks.input_messages": ("DropInputMessages",),
     "callbacks.loops": ("AlertOnLoops",),
-    "callbacks.pins": ("is_pinned", "pin", "unpin",),
+    "callbacks.pins": (
+        "is_pinned",
+        "pin",
+        "unpin",
+    ),
     "callbacks.recent": ("KeepRecentSteps",),
     "callbacks.screenshots": ("CaptureScreenshot",),
     "callbacks.step_callback": ("StepCallback",),
     "callbacks.summaries": ("SummarizeOldSteps",),
     "callbacks.timestamps": ("TimestampObservations",),
     "callbacks.truncation": ("TruncateObservations",),
-    "insight.executions": ("ToolExecution", "ToolResult", "tool_executions",),
+    "insight.executions": (
+        "ToolExecution",
+        "ToolResult",
+        "tool_executions",
+    ),
     "insight.finding": ("find_steps",),
-    "insight.injection": ("briefing", "inject_history", "inject_observation", "inject_task",),
-    "insight.messages": ("Message", "conversation",),
+    "insight.injection": (
+        "briefing",
+        "inject_history",
+        "inject_observation",
+        "inject_task",
+    ),
+    "insight.messages": (
+        "Message",
+        "conversation",
+    ),
     "insight.playback": ("replay",),
     "insight.react": ("ReactMemory",),
     "insight.report": ("to_markdown",),
-    "insight.statistics": ("Comparison", "MemoryStats", "analyze", "compare",),
+    "insight.statistics": (
+        "Comparison",
+        "MemoryStats",
+        "analyze",
+        "compare",
+    ),
     "insight.telemetry": ("trace_events",),
-    "insight.trace": ("ReasoningStep", "Todo", "reasoning", "todos",),
-    "sessions.manager": ("SessionInfo", "SessionManager",),
+    "insight.trace": (
+        "ReasoningStep",
+        "Todo",
+        "reasoning",
+        "todos",
+    ),
+    "memory.enhanced": ("EnhancedAgentMemory",),
+    "memory.evaluation": (
+        "Evaluation",
+        "evaluate",
+    ),
+    "memory.experiences": ("Reflector",),
+    "memory.forgetting": ("ForgettingCurve",),
+    "memory.long_term": ("Memory",),
+    "memory.ranking": ("Ranker",),
+    "sessions.manager": (
+        "SessionInfo",
+        "SessionManager",
+    ),
     "sessions.running": ("Run",),
     "sessions.session": ("Session",),
-    "sessions.stepping": ("RunSteps", "iter_steps",),
+    "sessions.stepping": (
+        "RunSteps",
+        "iter_steps",
+    ),
     "state": ("TypedMemory",),
-    "steps.codec": ("UnknownStep", "decode_step", "encode_step",),
-    "steps.files": ("export_memory", "import_memory", "load_memory", "save_memory",),
+    "steps.codec": (
+        "UnknownStep",
+        "decode_step",
+        "encode_step",
+    ),
+    "steps.files": (
+        "export_memory",
+        "import_memory",
+        "load_memory",
+        "save_memory",
+    ),
     "steps.notes": ("NoteStep",),
-    "steps.observed": ("ObservedMemory", "Origin",),
-    "steps.registry": ("register_step", "register_value",),
-    "steps.values": ("NotKept", "Unknown", "decode_value", "encode_value",),
+    "steps.observed": (
+        "ObservedMemory",
+        "Origin",
+    ),
+    "steps.registry": (
+        "register_step",
+        "register_value",
+    ),
+    "steps.values": (
+        "NotKept",
+        "Unknown",
+        "decode_value",
+        "encode_value",
+    ),
+    "stores.base": (
+        "Hit",
+        "MemoryStore",
+    ),
+    "stores.chroma": ("VectorMemoryStore",),
+    "stores.embedders": (
+        "CallableEmbedder",
+        "ChromaEmbedder",
+        "OpenAIEmbedder",
+        "SentenceTransformerEmbedder",
+    ),
+    "stores.embedding": ("Embedder",),
+    "stores.in_memory": ("InMemoryStore",),
+    "stores.minilm": ("MiniLMEmbedder",),
+    "stores.opening": ("open_store",),
+    "stores.redis": ("RedisStore",),
+    "stores.sql": (
+        "SqlStore",
+        "SqliteStore",
+    ),
+    "tools.forget": ("ForgetTool",),
+    "tools.recall": ("RecallTool",),
+    "tools.remember": ("RememberTool",),
     "tools.state": ("StateTool",),
+    "tools.step": ("StepTool",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

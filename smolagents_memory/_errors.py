@@ -3,11 +3,18 @@
     SmolagentsMemoryError
     ├── CallbackSignatureError        a callback that smolagents would call wrongly
     ├── DecodeError                   a record that cannot be turned back into a step or value
+    ├── EmbeddingError                a text cannot be turned into a vector, or the model is not what it should be
     ├── MemoryFileError               a memory file that cannot be read; `.recoverable` says how many steps could be
     │   ├── DamagedFileError          cut short, bits flipped, empty
     │   ├── ForeignFileError          not a memory file at all
     │   └── NewerFormatError          written by a newer version of this package
     ├── MissingExtraError             an optional dependency is not installed; names the command that installs it
+    ├── StoreError                    a store of memories
+    │   ├── StoreBusyError            another process has the folder; names the remedy
+    │   ├── StoreFormatError          the storage was made by something else, or by a newer version
+    │   ├── StoreUnavailableError     the storage cannot be read or written; nothing was half-written
+    │   └── UnsupportedValueError     a key, value, metadata or filter that cannot be kept faithfully
+    ├── ToolStateError                a tool that holds something which cannot be saved
     ├── ScriptError                   a ScriptedModel whose script ran out or holds something it cannot play
     └── SessionError                  a session's journal
         ├── SessionConflictError      somebody else has written to the session since
@@ -34,6 +41,10 @@ class CallbackSignatureError(SmolagentsMemoryError, TypeError):
 
 class DecodeError(SmolagentsMemoryError, ValueError):
     """A record that cannot be turned back into a step or a value."""
+
+
+class EmbeddingError(SmolagentsMemoryError):
+    """A text cannot be turned into a vector, or the model is not what it should be."""
 
 
 class MemoryFileError(SmolagentsMemoryError, ValueError):
@@ -71,6 +82,30 @@ class MissingExtraError(SmolagentsMemoryError, ImportError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs more: pip install 'smolagents-memory[{extra}]'")
         self.extra = extra
+
+
+class StoreError(SmolagentsMemoryError):
+    """The root of what can go wrong with a store of memories."""
+
+
+class StoreBusyError(StoreError):
+    """Another process holds the folder; the message names the remedy."""
+
+
+class StoreFormatError(StoreError):
+    """The storage was made by something else, by another embedder, or by a newer version of this package."""
+
+
+class StoreUnavailableError(StoreError):
+    """The storage cannot be read or written. Nothing was half-written."""
+
+
+class UnsupportedValueError(StoreError, ValueError):
+    """A key, value, metadata or filter that cannot be kept or understood faithfully. Nothing was written."""
+
+
+class ToolStateError(SmolagentsMemoryError, ValueError):
+    """A tool that holds something which cannot be saved."""
 
 
 class ScriptError(SmolagentsMemoryError):

@@ -1,0 +1,1 @@
+"""Long-term memory: what is worth knowing, brought back when it matters."""

@@ -1,0 +1,255 @@
+"""EnhancedAgentMemory: an agent's memory that also remembers what earlier runs learnt."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from smolagents.memory import TaskStep
+from smolagents.models import ChatMessage, MessageRole
+
+from smolagents_memory._events import Events, Listener
+from smolagents_memory.memory.forgetting import ForgettingCurve
+from smolagents_memory.memory.learning import Learning
+from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
+from smolagents_memory.memory.ranking import Ranker
+from smolagents_memory.memory.reviewing import review, tool_calls
+from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.observed import ObservedMemory
+from smolagents_memory.stores.limits import OWN_COLLECTION
+
+
+class EnhancedAgentMemory(ObservedMemory):
+    """Takes the place of `agent.memory` and adds long-term memory: remember, recall, forget, learn from runs.
+
+    Working memory is the agent's steps; long-term memory is SQL; its vectors are served by Chroma. Without a path
+    all of it lives in RAM.
+
+    Args:
+        path_or_url: A folder, or a database URL (`postgresql://…`); None for RAM.
+        system_prompt: As for smolagents' AgentMemory; `attach` takes the agent's.
+        persistent: True for the folder "agent_memory", a path, or a store: another way to say where.
+        vector: False to recall by words alone; a store to search by meaning there.
+        long_term: A store of your own for the texts (any with add, get, search and forget).
+        vector_store: A store of your own for search by meaning.
+        scope: Whose memories these are, such as `{"user": "u1"}`. Fixed for the object's life.
+        embedder: "default", an `Embedder`, a function of a list of texts, or None.
+        ranker: The weights of recall.
+        forgetting: How memories fade.
+        auto_recall: How many memories at most follow a new task by themselves; 0 for none.
+        recall_on: "task", or "step" to recall after every step as well.
+        budget: Tokens that recalled memories may take in the prompt at most.
+        learn: Whether finished runs become memories.
+        reflector: Distils lessons with a model; see `Reflector`.
+        session: A Session that is attached with the agent.
+        own_collection: From how many memories on a named scope has a Chroma collection of its own; below that its
+            vectors are searched exactly, which is faster. The default scope always has one.
+        clock: Gives the seconds since 1970.
+
+    Events (see `on`): `added`, `recalled`, `forgotten`, `archived`, beside those of ObservedMemory.
+
+    >>> memory = EnhancedAgentMemory(vector=False)
+    >>> key = memory.add_experience("The staging server needs the VPN.", importance=2)
+    >>> memory.recall("How do I reach staging?")[0].value
+    'The staging server needs the VPN.'
+    """
+
+    def __init__(
+        self,
+        path_or_url: str | os.PathLike[str] | None = None,
+        *,
+        system_prompt: str = "",
+        persistent: Any = None,
+        vector: Any = True,
+        long_term: Any = None,
+        vector_store: Any = None,
+        scope: Mapping[str, Any] | None = None,
+        embedder: Any = "default",
+        ranker: Ranker | None = None,
+        forgetting: ForgettingCurve | None = None,
+        auto_recall: int = 0,
+        recall_on: str = "task",
+        budget: int = 1000,
+        learn: bool = True,
+        reflector: Any = None,
+        session: Any = None,
+        own_collection: int = OWN_COLLECTION,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(system_prompt)
+        ranker = ranker or Ranker()
+        keeper = opened_keeper(
+            path_or_url,
+            persistent=persistent,
+            vector=vector,
+            long_term=long_term,
+            vector_store=vector_store,
+            scope=scope,
+            embedder=embedder,
+            ranker=ranker,
+            own_collection=own_collection,
+        )
+        self._happenings = Events()
+        self.long_term = LongTerm(keeper, forgetting or ForgettingCurve(), clock, self._tell_memory)
+        self.session = session
+        self._learning = Learning(
+            self, auto_recall=auto_recall, recall_on=recall_on, budget=budget, learn=learn, reflector=reflector
+        )
+        self.long_term.decay_if_due()
+
+    # -- with an agent -----------------------------------------------------------------------------------------
+
+    def attach(self, agent: Any) -> EnhancedAgentMemory:
+        """Take the place of the agent's memory; the steps that are there stay. Usable as a context manager."""
+        if agent.memory is not self:
+            self.system_prompt = agent.memory.system_prompt
+            self.steps = agent.memory.steps
+            agent.memory = self
+        self._learning.attach(agent)
+        if self.session is not None:
+            self.session.attach(agent)
+        return self
+
+    def __enter__(self) -> EnhancedAgentMemory:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Learn what is left to learn, write what waits, let go of the storage."""
+        self._learning.close()
+        self.long_term.close()
+
+    def on(self, event: str, fn: Listener, *, weak: bool = False) -> Callable[[], None]:
+        """Call `fn(event)` whenever `event` happens; returns a function that ends it."""
+        if event in ("added", "recalled", "forgotten", "archived"):
+            return self._happenings.on(event, fn, weak=weak)
+        return super().on(event, fn, weak=weak)
+
+    def _tell_memory(self, event: str, **data: Any) -> None:
+        self._happenings.emit(event, self, **data)
+
+    # -- remembering and recalling -----------------------------------------------------------------------------
+
+    def remember(
+        self,
+        text: str,
+        *,
+        key: str | None = None,
+        importance: float = 1.0,
+        meta: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        kind: str = "memory",
+    ) -> str:
+        """Keep a text; returns its key. The same text again strengthens the memory that is there."""
+        item = {"text": text, "key": key, "importance": importance, "meta": meta, "source": source, "kind": kind}
+        return self.long_term.remember([item])[0]
+
+    def remember_many(
+        self, items: Iterable[str | Mapping[str, Any]], *, show_progress: bool | None = None
+    ) -> list[str]:
+        """Keep many: texts, or mappings with text and, as in `remember`, key, importance, meta, source, kind."""
+        return self.long_term.remember(items, show=show_progress)
+
+    def add_experience(self, text: str, importance: float = 1.0) -> str:
+        """Keep something learnt; returns its key."""
+        return self.remember(text, importance=importance, kind="experience")
+
+    def remember_document(self, text_or_path: str | os.PathLike[str], source: str | None = None) -> list[str]:
+        """Keep a document in parts that stay neighbours: a hit in one lends weight to those beside it."""
+        text, source = _document(text_or_path, source)
+        return self.long_term.remember_document(text, source)
+
+    def recall(
+        self, query: str, k: int = 5, *, where: Mapping[str, Any] | None = None, explain: bool = False
+    ) -> list[Memory]:
+        """The `k` memories that fit `query` best, best first: `.key .value .score .meta`, explained also `.parts`.
+
+        `where` filters by metadata and by kind, source, created, importance and key.
+        """
+        return self.long_term.recall(query, k, where=where, explain=explain)
+
+    def feedback(self, key: str, useful: bool = True) -> bool:
+        """Say whether a recalled memory helped; it weighs in the next recall. False when it is not there."""
+        return self.long_term.feedback(key, useful)
+
+    # -- forgetting --------------------------------------------------------------------------------------------
+
+    def forget(self, key: str) -> bool:
+        """Delete a memory; whether it was there. `purge` then leaves no byte of it in the files."""
+        return bool(self.long_term.forget([key]))
+
+    def forget_where(self, where: Mapping[str, Any]) -> int:
+        """Delete the memories that fit the filter, archived ones too; returns how many."""
+        return self.long_term.forget_where(where)
+
+    def archive(self, key: str) -> bool:
+        """Put a memory away: kept, but recalled no more."""
+        return bool(self.long_term.change([key], "archive"))
+
+    def restore(self, key: str) -> bool:
+        """Bring an archived memory back as it was."""
+        return bool(self.long_term.change([key], "restore"))
+
+    def pin(self, key: str) -> bool:
+        """Keep a memory from fading."""
+        return bool(self.long_term.change([key], "pin"))
+
+    def unpin(self, key: str) -> bool:
+        """Let a memory fade again."""
+        return bool(self.long_term.change([key], "unpin"))
+
+    def decay(self) -> list[str]:
+        """Archive what has faded; returns the keys."""
+        return self.long_term.decay()
+
+    def purge(self) -> list[str]:
+        """Delete what was archived long enough ago, and every byte of what was forgotten; returns the keys."""
+        return self.long_term.purge()
+
+    # -- looking after it --------------------------------------------------------------------------------------
+
+    def reindex(self, *, show_progress: bool | None = None) -> dict[str, int]:
+        """Make the indexes whole: `embedded`, the memories whose vectors were missing, and `rebuilt`."""
+        return self.long_term.keeper.reindex(show=show_progress)
+
+    def stats(self) -> dict[str, Any]:
+        """How many memories there are, what serves them, how often recall was of use, and whether that falls."""
+        return self.long_term.stats()
+
+    # -- working memory ----------------------------------------------------------------------------------------
+
+    def add_message(self, role: str | MessageRole, content: str) -> None:
+        """Put a message into working memory: a user's as a task, anything else as a note."""
+        role = MessageRole(role)
+        self.steps.append(TaskStep(task=content) if role is MessageRole.USER else NoteStep(content, "history", role))
+
+    def get_recent_messages(self, n: int = 10) -> list[ChatMessage]:
+        """The last `n` messages of working memory, as a model reads them."""
+        messages = [message for step in self.steps for message in step.to_messages()]
+        return messages[-n:] if n > 0 else []
+
+    def summary(self, model: Any = None) -> str:
+        """The task, what was done, what failed and the outcome; in the model's words if one is given."""
+        return review(self.steps, model)
+
+    create_summary = summary
+
+    def tool_call_history(self) -> list[dict[str, Any]]:
+        """Each tool call in order: step, tool, arguments, what came back, error."""
+        return tool_calls(self.steps)
+
+
+def _document(text_or_path: str | os.PathLike[str], source: str | None) -> tuple[str, str]:
+    """The text of a document, and what it is called."""
+    is_path = not isinstance(text_or_path, str) or (
+        len(text_or_path) < 1000 and "\n" not in text_or_path and Path(text_or_path).is_file()
+    )
+    if is_path:
+        path = Path(text_or_path)
+        return path.read_text(encoding="utf-8", errors="replace"), source or path.name
+    return str(text_or_path), source or "document"

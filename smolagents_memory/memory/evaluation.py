@@ -1,0 +1,60 @@
+"""How good recall is on cases of your own: recall@k, hit ratio, MRR, latency."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The figures of `evaluate`. `recall` is the mean share of a case's expected keys among its first `k` results."""
+
+    k: int
+    cases: int
+    recall: float
+    hit_ratio: float
+    mrr: float
+    p50_ms: float
+    p95_ms: float
+
+    def __str__(self) -> str:
+        return (
+            f"recall@{self.k} {self.recall:.3f}   hit ratio {self.hit_ratio:.3f}   MRR {self.mrr:.3f}   "
+            f"p50 {self.p50_ms:.1f} ms   p95 {self.p95_ms:.1f} ms   ({self.cases} cases)"
+        )
+
+
+def evaluate(memory: Any, cases: Iterable[tuple[str, Iterable[str]]], k: int = 10) -> Evaluation:
+    """Recall each case's query and look for the keys it expects. `memory` has `recall(query, k)`, or is a store.
+
+    >>> from smolagents_memory import EnhancedAgentMemory, evaluate
+    >>> memory = EnhancedAgentMemory(vector=False)
+    >>> key = memory.remember("The cat is called Mia.")
+    >>> evaluate(memory, [("What is the cat's name?", [key])]).recall
+    1.0
+    """
+    ask = memory.recall if hasattr(memory, "recall") else memory.search
+    shares, firsts, times = [], [], []
+    for query, keys in cases:
+        expected = set(keys)
+        start = time.perf_counter()
+        found = [hit.key for hit in ask(query, k)]
+        times.append((time.perf_counter() - start) * 1000)
+        shares.append(len(expected & set(found)) / len(expected) if expected else 1.0)
+        firsts.append(next((1 / place for place, key in enumerate(found, 1) if key in expected), 0.0))
+    if not times:
+        return Evaluation(k, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    times.sort()
+    count = len(times)
+    return Evaluation(
+        k,
+        count,
+        sum(shares) / count,
+        sum(first > 0 for first in firsts) / count,
+        sum(firsts) / count,
+        times[count // 2],
+        times[min(count - 1, int(count * 0.95))],
+    )

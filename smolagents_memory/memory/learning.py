@@ -1,0 +1,192 @@
+"""What an EnhancedAgentMemory does by itself: recall for a new task, learn from a finished run, notice what helped."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from smolagents.memory import ActionStep, MemoryStep, TaskStep
+
+from smolagents_memory._errors import SmolagentsMemoryError, UnsupportedValueError
+from smolagents_memory._events import Event
+from smolagents_memory.memory.experiences import experiences
+from smolagents_memory.memory.long_term import Memory
+from smolagents_memory.memory.quoting import quoted, without_recalled
+from smolagents_memory.memory.reviewing import actions, clipped, outcome
+from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.stores.words import query_words
+
+
+if TYPE_CHECKING:
+    from smolagents_memory.memory.enhanced import EnhancedAgentMemory
+
+logger = logging.getLogger("smolagents_memory")
+
+RELEVANT = 0.5  # the relevance from which on a memory is brought back unasked
+_USED = 0.3  # the share of a memory's own words that the next step must hold for it to have been of use
+
+
+class Learning:
+    """The habits of one memory. None of them ever disturbs a run: what fails is logged."""
+
+    def __init__(
+        self,
+        memory: EnhancedAgentMemory,
+        *,
+        auto_recall: int,
+        recall_on: str,
+        budget: int,
+        learn: bool,
+        reflector: Any,
+    ) -> None:
+        if recall_on not in ("task", "step"):
+            raise UnsupportedValueError(f"recall_on is 'task' or 'step', not {recall_on!r}")
+        self._memory = memory
+        self._auto_recall, self._recall_on, self._budget = auto_recall, recall_on, budget
+        self._learn, self._reflector = learn, reflector
+        self._lock = threading.RLock()
+        self._learnt: TaskStep | None = None  # the task whose run was learnt from last
+        self._injected: set[str] = set()  # keys brought in during this run
+        self._waiting: list[tuple[set[str], Memory]] = []  # recalled, and not yet seen in use
+        self._agents: list[tuple[Any, Any]] = []
+        self._running = 0
+        self._off: Any = None
+
+    def attach(self, agent: Any) -> None:
+        """Watch the runs of an agent."""
+        if any(each is agent for each, _ in self._agents):
+            return
+        original = agent._run_stream
+
+        def watched(*args: Any, **options: Any) -> Generator[Any, Any, Any]:
+            self._begin()
+            try:
+                return (yield from original(*args, **options))
+            finally:
+                self._end()
+
+        agent._run_stream = watched
+        self._agents.append((agent, watched))
+        if self._off is None:
+            self._off = self._memory.on("steps_changed", self._changed)
+
+    def close(self) -> None:
+        """Learn what is left, and leave the agents alone."""
+        self.learn()
+        for agent, watched in self._agents:
+            if agent.__dict__.get("_run_stream") is watched:
+                del agent._run_stream
+        self._agents.clear()
+        if self._off is not None:
+            self._off()
+            self._off = None
+
+    # -- a run's course ----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._running += 1
+        self._injected.clear()
+        task = next((step for step in reversed(self._memory.steps) if isinstance(step, TaskStep)), None)
+        if task is not None and self._memory.steps and self._memory.steps[-1] is task:
+            self._bring(task.task)
+
+    def _end(self) -> None:
+        self._running -= 1
+        self.learn()
+
+    def _changed(self, event: Event) -> None:
+        if event.reset:
+            self.learn(event.removed)
+        if len(event.added) != 1 or not self._running:
+            return
+        step = event.added[0]
+        if isinstance(step, ActionStep):
+            self._notice_use(step)
+            if self._recall_on == "step" and not getattr(step, "is_final_answer", False):
+                task = next((each.task for each in reversed(self._memory.steps) if isinstance(each, TaskStep)), "")
+                came = step.observations or (str(step.error) if step.error else "")
+                self._bring(f"{clipped(task, 400)}\n{clipped(came, 600)}")
+
+    # -- recall by itself --------------------------------------------------------------------------------------
+
+    def _bring(self, query: str) -> None:
+        if self._auto_recall <= 0:
+            return
+        long_term = self._memory.long_term
+        try:
+            found = long_term.recall(query, self._auto_recall, at_least=RELEVANT)
+        except SmolagentsMemoryError as error:
+            logger.warning("nothing was recalled for the task: %s", error)
+            return
+        new = [memory for memory in found if memory.key not in self._injected]
+        text, kept = quoted(new, long_term.clock(), self._budget)
+        if not kept:
+            return
+        keys = [memory.key for memory in kept]
+        self._injected.update(keys)
+        self.recalled(kept, query)
+        self._memory.steps.append(NoteStep(text, kind="recalled", created=long_term.clock(), meta={"keys": keys}))
+
+    def recalled(self, memories: Sequence[Memory], query: str) -> None:
+        """Memories went to the model: they are not learnt again, and their use is looked for."""
+        self._memory.long_term.just_recalled.extend(str(memory.value) for memory in memories)
+        asked = set(query_words(query))
+        with self._lock:
+            for memory in memories:
+                own = {word for word in query_words(str(memory.value)) if word not in asked and len(word) > 2}
+                if own:
+                    self._waiting.append((own, memory))
+
+    def _notice_use(self, step: ActionStep) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        said = " ".join(str(action) for action in actions([step]))
+        said += " " + str(step.action_output or "") + " " + str(step.model_output or "")
+        words = set(query_words(without_recalled(said, ())))
+        for own, memory in waiting:
+            if len(own & words) >= max(1, _USED * min(len(own), 20)):
+                self._memory.long_term.feedback(memory.key, True)
+
+    # -- learning ----------------------------------------------------------------------------------------------
+
+    def learn(self, steps: Sequence[MemoryStep] | None = None) -> list[str]:
+        """Keep what the last task's run taught, once; returns the keys."""
+        if not self._learn:
+            return []
+        steps = list(self._memory.steps if steps is None else steps)
+        at = next((n for n in range(len(steps) - 1, -1, -1) if isinstance(steps[n], TaskStep)), None)
+        if at is None:
+            return []
+        task, run = steps[at], steps[at + 1 :]
+        assert isinstance(task, TaskStep)
+        with self._lock:
+            if task is self._learnt or not any(isinstance(step, ActionStep) for step in run):
+                return []
+            self._learnt = task
+        try:
+            return self._keep(task, run)
+        except SmolagentsMemoryError as error:
+            logger.warning("what this run taught was not kept: %s", error)
+            return []
+
+    def _keep(self, task: TaskStep, run: list[MemoryStep]) -> list[str]:
+        long_term = self._memory.long_term
+        recalled = list(long_term.just_recalled)
+
+        def clean(text: str) -> str:
+            return without_recalled(text, recalled)
+
+        found = list(experiences(task, run, clean))
+        if self._reflector is not None:
+            found += self._reflector(task, run, clean)
+        source = f"run {uuid.uuid4().hex[:12]}"
+        solved = outcome(run)[0] is not None
+        items = [{**item, "source": source, "meta": {**item.get("meta", {}), "solved": solved}} for item in found]
+        keys = long_term.remember(items)
+        long_term.just_recalled.clear()
+        return keys

@@ -1,0 +1,234 @@
+"""What long-term memory can do, whatever place keeps it: remember, recall, forget, and count how well it serves."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from smolagents_memory._errors import UnsupportedValueError
+from smolagents_memory.memory.documents import parts_of
+from smolagents_memory.memory.foreign_keeping import StoreKeeper
+from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
+from smolagents_memory.memory.keeping import Keeper, SqlKeeper
+from smolagents_memory.memory.ranking import Ranker
+from smolagents_memory.memory.serving import Serving
+from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
+from smolagents_memory.stores.embedding import digest, resolved_embedder
+from smolagents_memory.stores.filters import compiled
+from smolagents_memory.stores.limits import OWN_COLLECTION
+from smolagents_memory.stores.packing import pack
+from smolagents_memory.stores.records import Record
+from smolagents_memory.stores.sql import SqlStore
+from smolagents_memory.stores.vault import open_vault
+
+
+DEFAULT_FOLDER = "agent_memory"
+_ITEM = {"text", "key", "importance", "meta", "source", "kind"}
+
+
+@dataclass(frozen=True)
+class Memory(Hit[Any]):
+    """A recalled memory: `.key .value .score .meta`, and `.parts` when it was explained."""
+
+    kind: str = "memory"
+    source: str | None = None
+    created: float = 0.0
+    importance: float = 1.0
+    relevance: float = 0.0  # how sure it is, from 0 to 1, that it has to do with the query at all
+
+    __iter__ = Hit.__iter__
+
+
+def opened_keeper(
+    path_or_url: Any,
+    *,
+    persistent: Any,
+    vector: Any,
+    long_term: Any,
+    vector_store: Any,
+    scope: Mapping[str, Any] | None,
+    embedder: Any,
+    ranker: Ranker,
+    own_collection: int = OWN_COLLECTION,
+) -> Keeper:
+    """The place that a memory's arguments name."""
+    if _is_store(persistent):
+        long_term, persistent = long_term or persistent, None
+    if _is_store(vector):
+        vector_store, vector = vector_store or vector, True
+    if persistent is not None and persistent is not False and path_or_url is None:
+        path_or_url = DEFAULT_FOLDER if persistent is True else persistent
+    if _is_store(path_or_url):
+        long_term, path_or_url = long_term or path_or_url, None
+    if long_term is not None or vector_store is not None:
+        if scope is not None:
+            raise UnsupportedValueError("with stores of your own, give the scope to the stores (SqlStore(…, scope=…))")
+        if long_term is None:
+            vault = open_vault(path_or_url, None)
+            long_term = SqlStore(None if vault.database.in_ram else str(vault.database.url))
+        return StoreKeeper(long_term, vector_store if vector else None, ranker)
+    vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None, own_collection=own_collection)
+    keeper = SqlKeeper(vault, scope, ranker)
+    if not vault.checked:  # once a process: made with another embedder, or while there was none
+        vault.checked = True
+        keeper.reindex()
+    return keeper
+
+
+def _is_store(given: Any) -> bool:
+    return all(callable(getattr(given, name, None)) for name in ("add", "get", "search", "forget"))
+
+
+class LongTerm:
+    """Long-term memory over a Keeper. Any number of threads may use it."""
+
+    def __init__(
+        self, keeper: Keeper, curve: ForgettingCurve, clock: Callable[[], float], tell: Callable[..., None]
+    ) -> None:
+        self.keeper, self.curve, self.clock = keeper, curve, clock
+        self.serving = Serving()
+        self._tell = tell
+        self._lock = threading.Lock()
+        self.just_recalled: deque[str] = deque(maxlen=256)  # texts: what was just recalled is not learnt again
+
+    def remember(self, items: Iterable[str | Mapping[str, Any]], *, show: bool | None = None) -> list[str]:
+        """Keep texts or mappings; all are looked at before the first is written."""
+        now = self.clock()
+        records = [self._record(item, now) for item in items]
+        keys = [record.key for record, _ in records]
+        if keys:
+            unnamed = {record.key for record, named in records if not named}
+            self.keeper.put([record for record, _ in records], reinforce=unnamed, show=show)
+            self._tell("added", keys=keys)
+        return keys
+
+    def remember_document(self, text: str, source: str) -> list[str]:
+        """Keep a text in neighbouring parts; parts of an earlier version that are no more are forgotten."""
+        parts = parts_of(text)
+        name = digest(source)
+        keys = [f"d-{name}-{number}" for number in range(len(parts))]
+        old = [
+            r.key for r in self.keeper.records(archived=None) if r.source == source and r.key.startswith(f"d-{name}-")
+        ]
+        self.forget(sorted(set(old) - set(keys)))
+        items = [
+            {"text": part, "key": key, "source": source, "kind": "document", "meta": {"part": n, "parts": len(parts)}}
+            for n, (key, part) in enumerate(zip(keys, parts, strict=True))
+        ]
+        return self.remember(items)
+
+    def recall(
+        self,
+        query: str,
+        k: int = 5,
+        *,
+        where: Mapping[str, Any] | None = None,
+        explain: bool = False,
+        at_least: float = 0.0,
+    ) -> list[Memory]:
+        """The best memories; with `at_least`, only those whose relevance reaches it."""
+        fits, k = compiled(where), checked_top_k(k)
+        now = self.clock()
+        found = [each for each in self.keeper.recall(checked_query(query), k, now, fits) if each.relevance >= at_least]
+        if found:
+            self.keeper.used([each.record for each in found], now)
+        memories = [
+            Memory(
+                each.record.key, each.record.value, round(each.score, 6), each.record.meta,
+                each.parts if explain else {}, each.record.kind, each.record.source, each.record.created,
+                each.record.importance, each.relevance,
+            )
+            for each in found
+        ]  # fmt: skip
+        self._tell("recalled", query=query, memories=memories)
+        return memories
+
+    def feedback(self, key: str, useful: bool) -> bool:
+        """Note whether a memory helped."""
+        record = self.keeper.get_many([checked_key(key)]).get(key)
+        if record is None:
+            return False
+        self.keeper.used([record], self.clock(), 1.0 if useful else -1.0)
+        self.serving.judged(key, useful)
+        return True
+
+    def get(self, key: str) -> Record | None:
+        """A memory by its key, archived or not."""
+        return self.keeper.get_many([checked_key(key)]).get(key)
+
+    # -- forgetting --------------------------------------------------------------------------------------------
+
+    def forget(self, keys: Sequence[str]) -> list[str]:
+        """Delete; the keys that were there."""
+        gone = self.keeper.change([checked_key(key) for key in keys], "forget", self.clock()) if keys else []
+        if gone:
+            self._tell("forgotten", keys=gone)
+        return gone
+
+    def forget_where(self, where: Mapping[str, Any]) -> int:
+        """Delete what fits."""
+        fits = compiled(where)
+        if fits is None:
+            raise UnsupportedValueError("an empty filter would delete everything; name what is to be forgotten")
+        return len(self.forget([record.key for record in self.keeper.records(archived=None) if fits(record.view())]))
+
+    def change(self, keys: Sequence[str], what: str) -> list[str]:
+        """Archive, restore, pin or unpin; the keys that this changed."""
+        changed = self.keeper.change([checked_key(key) for key in keys], what, self.clock())
+        if changed and what == "archive":
+            self._tell("archived", keys=changed)
+        return changed
+
+    def decay(self) -> list[str]:
+        """Archive what has faded."""
+        now = self.clock()
+        faded = [record.key for record in self.keeper.histories() if self.curve.faded(record, now)]
+        return self.change(faded, "archive") if faded else []
+
+    def decay_if_due(self) -> None:
+        """Run `decay` by itself, at most once in the curve's `every` days."""
+        if self.curve.every > 0 and self.keeper.decay_due(self.clock(), self.curve.every * DAY):
+            self.decay()
+
+    def purge(self) -> list[str]:
+        """Delete what is over, and the bytes of everything deleted."""
+        now = self.clock()
+        over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
+        gone = self.forget(over)
+        if not self.keeper.erase():
+            self._tell("purge_prevented", reason="a reader has the database open: bytes of deleted memories remain")
+        return gone
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, what serves recall, and how well."""
+        return {**self.keeper.stats(), **self.serving.stats()}
+
+    def close(self) -> None:
+        """Write what waits and let go."""
+        self.keeper.close()
+
+    def _record(self, item: str | Mapping[str, Any], now: float) -> tuple[Record, bool]:
+        """An item as a record, and whether it came with a key of its own."""
+        given: Mapping[str, Any] = {"text": item} if isinstance(item, str) else item
+        if not isinstance(given, Mapping) or not isinstance(given.get("text"), str) or set(given) - _ITEM:
+            raise UnsupportedValueError(
+                f"a memory is a text, or a mapping with text and any of {', '.join(sorted(_ITEM))}, not {item!r:.80};"
+                " nothing was written"
+            )
+        importance = given.get("importance")
+        importance = 1.0 if importance is None else importance
+        if isinstance(importance, bool) or not isinstance(importance, (int, float)) or not 0 <= importance < 1e9:
+            raise UnsupportedValueError(f"importance is a number from 0, 1 being ordinary, not {importance!r:.40}")
+        source = given.get("source")
+        if source is not None and not isinstance(source, str):
+            raise UnsupportedValueError(f"a source is a text or None, not {source!r:.40}; nothing was written")
+        key, text, meta = given.get("key"), given["text"], checked_meta(given.get("meta"))
+        pack(meta, "metadata")
+        record = Record(
+            checked_key(key) if key is not None else f"m-{digest(text)}", text, meta, given.get("kind") or "memory",
+            source, float(importance), now, now,
+        )  # fmt: skip
+        return record, key is not None

@@ -1,0 +1,1 @@
+"""Where memories live: one contract (`MemoryStore`) over RAM, SQLite, Postgres, Redis and Chroma."""

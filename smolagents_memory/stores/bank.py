@@ -1,0 +1,330 @@
+"""The records of all scopes in one database, and every change to them: the one place that writes memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
+
+from smolagents_memory.stores import schema
+from smolagents_memory.stores.database import Database
+from smolagents_memory.stores.full_text import full_text_of
+from smolagents_memory.stores.packing import pack, to_bytes, to_text
+from smolagents_memory.stores.records import Draft, Record
+from smolagents_memory.stores.rows import (
+    BY_KEY,
+    CHUNK,
+    RECORDS,
+    Places,
+    chunks,
+    embedder_id,
+    record_of,
+    row_of,
+    scope_name,
+    take_numbers,
+)
+
+
+_items = schema.items.c
+
+
+class Bank:
+    """The memories of one scope in one database.
+
+    Every method is one transaction. `put` and the other changes take the numbers of what they write from one
+    counter inside their transaction, so whoever has seen number n knows what is newer.
+    """
+
+    def __init__(self, database: Database, scope: Mapping[str, Any] | None = None) -> None:
+        self.database = database
+        self.name = scope_name(scope)
+        self._id: int | None = None
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def scope_id(self, connection: Connection) -> int | None:
+        """The scope's number; None before anything was written in it."""
+        if self._id is not None:
+            return self._id
+        statement = select(schema.scopes.c.id).where(schema.scopes.c.name == self.name)
+        found: int | None = connection.execute(statement).scalar()
+        if not connection.get_execution_options().get("write"):  # what is being written may yet be taken back
+            self._id = found
+        return found
+
+    def get(self, key: str) -> Record | None:
+        """The memory under `key`, archived or not."""
+        with self.database.read() as connection:
+            scope = self.scope_id(connection)
+            if scope is None:
+                return None
+            row = connection.execute(BY_KEY, {"scope": scope, "name": to_bytes(key)}).first()
+            return record_of(row) if row is not None else None
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
+        """The memories that are there, by key."""
+        with self.database.read() as connection:
+            return {record.key: record for record in self._by_keys(connection, list(keys))}
+
+    def _by_keys(self, connection: Connection, keys: Sequence[str]) -> Iterator[Record]:
+        scope = self.scope_id(connection)
+        if scope is None:
+            return
+        for some in chunks(keys):
+            statement = RECORDS.where(_items.scope_id == scope, _items.key.in_([to_bytes(key) for key in some]))
+            yield from map(record_of, connection.execute(statement))
+
+    def records(self, *, archived: bool | None = False) -> Iterator[Record]:
+        """All memories in the order they were first added; `archived=None` gives the ones put away as well."""
+        last = 0
+        while True:
+            with self.database.read() as connection:
+                scope = self.scope_id(connection)
+                if scope is None:
+                    return
+                statement = RECORDS.where(_items.scope_id == scope, _items.id > last).order_by(_items.id).limit(CHUNK)
+                if archived is not None:
+                    statement = statement.where(
+                        _items.archived.is_not(None) if archived else _items.archived.is_(None)
+                    )
+                rows = connection.execute(statement).all()
+            if not rows:
+                return
+            yield from map(record_of, rows)
+            last = rows[-1].id
+
+    def histories(self) -> list[Record]:
+        """The memories that are not put away, without their texts: what forgetting needs to know."""
+        columns = (_items.key, _items.importance, _items.created, _items.touched, _items.uses, _items.pinned)
+        with self.database.read() as connection:
+            scope = self.scope_id(connection)
+            rows = connection.execute(select(*columns).where(_items.scope_id == scope, _items.archived.is_(None)))
+            return [
+                Record(
+                    to_text(key),
+                    None,
+                    importance=importance,
+                    created=created,
+                    touched=touched,
+                    uses=uses,
+                    pinned=pinned,
+                )
+                for key, importance, created, touched, uses, pinned in rows
+            ]
+
+    def take_turn(self, now: float, every: float) -> bool:
+        """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
+        table = schema.scopes
+        with self.database.read() as connection:
+            scope = self.scope_id(connection)
+            due = (table.c.id == scope) & (table.c.decayed <= now - every)
+            if scope is None or connection.execute(select(table.c.id).where(due)).first() is None:
+                return False
+        with self.database.write() as connection:
+            return bool(connection.execute(update(table).where(due).values(decayed=now)).rowcount)
+
+    def count(self, *, archived: bool | None = False) -> int:
+        """How many memories there are."""
+        with self.database.read() as connection:
+            scope = self.scope_id(connection)
+            statement = select(func.count()).select_from(schema.items).where(_items.scope_id == scope)
+            if archived is not None:
+                statement = statement.where(_items.archived.is_not(None) if archived else _items.archived.is_(None))
+            return int(connection.execute(statement).scalar() or 0) if scope is not None else 0
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def put(self, drafts: Sequence[Draft], embedder: str | None = None) -> list[str]:
+        """Write memories, all or none; what has their key is replaced, or reinforced where the draft says so."""
+        unique: dict[str, Draft] = {}
+        for draft in drafts:  # the last one of a key wins, in the place of the first
+            unique[draft.record.key] = draft
+        with self.database.write() as connection:
+            scope = self._scope_for_writing(connection)
+            there = {record.key: record for record in self._by_keys(connection, list(unique))}
+            again = [d for key, d in unique.items() if key in there and d.reinforce]
+            replaced = [there[key].id for key, d in unique.items() if key in there and not d.reinforce]
+            self._unindex(connection, scope, replaced)
+            fresh = [d for key, d in unique.items() if key not in there or not d.reinforce]
+            self._write(connection, scope, fresh, there, self._embedder_id(connection, embedder))
+            for draft in again:
+                self._reinforce(connection, there[draft.record.key], draft.record)
+        return list(unique)
+
+    def _write(
+        self, connection: Connection, scope: int, drafts: list[Draft], there: dict[str, Record], embedder: int | None
+    ) -> None:
+        first = take_numbers(connection, sum(1 + len(draft.vectors) for draft in drafts))
+        places = Places(connection, scope)
+        rows, vector_rows, word_rows, updates = [], [], [], []
+        for draft in drafts:
+            old = there.get(draft.record.key)
+            row = row_of(draft, scope)
+            row["embedder_id"] = embedder if len(draft.vectors) else None
+            if old is None:
+                row |= {"id": first, **places.next(draft.record.source)}
+                rows.append(row)
+            else:
+                row |= {"target": old.id, "created": old.created, "pinned": old.pinned, "useful": old.useful}
+                row |= places.kept(old, draft.record.source)
+                updates.append(row)
+            item = first if old is None else old.id
+            first += 1
+            word_rows.append((item, scope, draft.words))
+            for part, vector in enumerate(draft.vectors):
+                vector_rows.append(
+                    {"id": first, "item_id": item, "scope_id": scope, "embedder_id": embedder, "part": part,
+                     "parts": len(draft.vectors), "live": True, "vector": vector.tobytes()}
+                )  # fmt: skip
+                first += 1
+        places.save()
+        if rows:
+            connection.execute(insert(schema.items), rows)
+        if updates:
+            names = [name for name in updates[0] if name != "target"]
+            statement = update(schema.items).where(_items.id == bindparam("target"))
+            connection.execute(statement.values({name: bindparam(name) for name in names}), updates)
+        if vector_rows:
+            connection.execute(insert(schema.vectors), vector_rows)
+        full_text_of(connection).add(connection, word_rows)
+        self._count(connection, scope, len(drafts), sum(row["word_count"] for row in (*rows, *updates)))
+
+    def _reinforce(self, connection: Connection, old: Record, new: Record) -> None:
+        connection.execute(
+            update(schema.items).where(_items.id == old.id).values(
+                importance=max(old.importance, new.importance),
+                meta=pack({**old.meta, **new.meta}, "metadata"),
+                touched=new.touched,
+                uses=old.uses + 1,
+            )
+        )  # fmt: skip
+        if old.archived is not None:
+            self._restore(connection, [old.id])
+
+    def touch(self, uses: Mapping[int, tuple[float, float]], useful: Mapping[int, float] | None = None) -> None:
+        """Note that memories were used: number → (how often, when); and how useful they turned out."""
+        with self.database.write() as connection:
+            if uses:
+                statement = update(schema.items).where(_items.id == bindparam("target"))
+                last = case((_items.touched < bindparam("at"), bindparam("at")), else_=_items.touched)
+                connection.execute(
+                    statement.values(uses=_items.uses + bindparam("more"), touched=last),
+                    [{"target": item, "more": more, "at": at} for item, (more, at) in uses.items()],
+                )
+            if useful:
+                connection.execute(
+                    update(schema.items).where(_items.id == bindparam("target"))
+                    .values(useful=_items.useful + bindparam("more")),
+                    [{"target": item, "more": more} for item, more in useful.items()],
+                )  # fmt: skip
+
+    def pin(self, key: str, pinned: bool) -> bool:
+        """Pin or unpin a memory; whether it is there."""
+        with self.database.write() as connection:
+            scope = self.scope_id(connection)
+            statement = update(schema.items).where(_items.scope_id == scope, _items.key == to_bytes(key))
+            return bool(connection.execute(statement.values(pinned=pinned)).rowcount)
+
+    def forget(self, keys: Iterable[str]) -> list[Record]:
+        """Delete memories for good; returns the ones that were there."""
+        with self.database.write() as connection:
+            found = list(self._by_keys(connection, list(keys)))
+            if found:
+                scope = self._scope_for_writing(connection)
+                self._unindex(connection, scope, [record.id for record in found])
+                for some in chunks([record.id for record in found]):
+                    connection.execute(delete(schema.items).where(_items.id.in_(some)))
+            return found
+
+    def archive(self, keys: Iterable[str], at: float) -> list[str]:
+        """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""
+        with self.database.write() as connection:
+            found = [record for record in self._by_keys(connection, list(keys)) if record.archived is None]
+            ids = [record.id for record in found]
+            if ids:
+                scope = self._scope_for_writing(connection)
+                self._unindex(connection, scope, ids, keep_vectors=True)
+                for some in chunks(ids):
+                    connection.execute(update(schema.items).where(_items.id.in_(some)).values(archived=at))
+            return [record.key for record in found]
+
+    def restore(self, keys: Iterable[str]) -> list[str]:
+        """Bring archived memories back as they were. Returns the keys of those that were away."""
+        with self.database.write() as connection:
+            found = [record for record in self._by_keys(connection, list(keys)) if record.archived is not None]
+            if found:
+                self._restore(connection, [record.id for record in found])
+            return [record.key for record in found]
+
+    def erase(self) -> bool:
+        """Make sure that no byte of what was deleted is left in the files; False when a reader prevents it."""
+        with self.database.write() as connection:
+            used = select(_items.source_id).where(_items.source_id.is_not(None))
+            connection.execute(delete(schema.sources).where(schema.sources.c.id.not_in(used)))
+            full_text_of(connection).erase(connection)
+        return self.database.vacuum()
+
+    # -- inside a transaction ----------------------------------------------------------------------------------
+
+    def _scope_for_writing(self, connection: Connection) -> int:
+        scope = self.scope_id(connection)
+        if scope is None:
+            scope = take_numbers(connection, 1)
+            connection.execute(insert(schema.scopes).values(id=scope, name=self.name, live=0, words=0, decayed=0.0))
+        return scope
+
+    def _embedder_id(self, connection: Connection, name: str | None) -> int | None:
+        return embedder_id(connection, name) if name is not None else None
+
+    def _unindex(self, connection: Connection, scope: int, ids: list[int], *, keep_vectors: bool = False) -> None:
+        vector = schema.vectors.c
+        for some in chunks(ids):
+            live = select(_items.id, _items.words, _items.word_count).where(
+                _items.id.in_(some), _items.archived.is_(None)
+            )
+            rows = connection.execute(live).all()
+            full_text_of(connection).remove(connection, [(row.id, scope, row.words) for row in rows])
+            self._count(connection, scope, -len(rows), -sum(row.word_count for row in rows))
+            there = vector.item_id.in_(some)
+            dropped = connection.execute(select(vector.id).where(there, vector.live.is_(True))).scalars().all()
+            if dropped:
+                first = take_numbers(connection, len(dropped))
+                connection.execute(
+                    insert(schema.gone),
+                    [{"id": first + n, "scope_id": scope, "vector_id": each} for n, each in enumerate(dropped)],
+                )
+            if keep_vectors:
+                connection.execute(update(schema.vectors).where(there).values(live=False))
+            else:
+                connection.execute(delete(schema.vectors).where(there))
+
+    def _restore(self, connection: Connection, ids: list[int]) -> None:
+        scope = self._scope_for_writing(connection)
+        vector = schema.vectors.c
+        for some in chunks(ids):
+            connection.execute(update(schema.items).where(_items.id.in_(some)).values(archived=None))
+            rows = connection.execute(
+                select(_items.id, _items.words, _items.word_count).where(_items.id.in_(some))
+            ).all()
+            full_text_of(connection).add(connection, [(row.id, scope, row.words) for row in rows])
+            self._count(connection, scope, len(rows), sum(row.word_count for row in rows))
+            old = (
+                connection.execute(select(vector.id).where(vector.item_id.in_(some)).order_by(vector.id))
+                .scalars()
+                .all()
+            )
+            first = take_numbers(connection, len(old))
+            for number, each in enumerate(old):  # a new number each: to an index they are new
+                connection.execute(
+                    update(schema.vectors).where(vector.id == each).values(id=first + number, live=True)
+                )
+
+    def _count(self, connection: Connection, scope: int, live: int, words: int) -> None:
+        if live or words:
+            counts = schema.scopes.c
+            connection.execute(
+                update(schema.scopes)
+                .where(counts.id == scope)
+                .values(live=counts.live + live, words=counts.words + words)
+            )

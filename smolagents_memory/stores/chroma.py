@@ -1,0 +1,287 @@
+"""VectorMemoryStore: memories in a Chroma collection, found by meaning."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic
+from urllib.parse import urlsplit
+
+from smolagents_memory._errors import (
+    EmbeddingError,
+    SmolagentsMemoryError,
+    StoreFormatError,
+    StoreUnavailableError,
+    UnsupportedValueError,
+)
+from smolagents_memory.stores.base import (
+    Hit,
+    MemoryStore,
+    Meta,
+    Value,
+    Where,
+    checked_key,
+    checked_meta,
+    checked_query,
+    checked_top_k,
+)
+from smolagents_memory.stores.chroma_folder import ChromaFolder, chroma_folder
+from smolagents_memory.stores.chroma_records import ORDER, PART, Entry, entries_of, entry_of, id_of, ids_of
+from smolagents_memory.stores.embedding import Vectors, default_embedder, resolved_embedder
+from smolagents_memory.stores.filters import compiled
+
+
+BATCH = 1000
+
+
+class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
+    """Memories in Chroma, found by meaning. Give one of `path`, `url`, `cloud`, `client`; in RAM without any.
+
+    Args:
+        path: A folder of its own. Only one process may have it open; a second one gets a StoreBusyError.
+        url: A Chroma server, such as `http://localhost:8000` (bind it to loopback: it has no login).
+        cloud: Settings of Chroma Cloud: tenant, database, api_key.
+        client: A client of your own.
+        collection: The collection's name, or a collection that already exists.
+        embedder: See `Embedder`; None is not possible here.
+    """
+
+    abilities = frozenset({"filters", "vectors", "persistent"})
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        url: str | None = None,
+        cloud: Mapping[str, Any] | None = None,
+        client: Any = None,
+        collection: Any = "memories",
+        embedder: Any = "default",
+    ) -> None:
+        if sum(given is not None for given in (path, url, cloud, client)) > 1:
+            raise UnsupportedValueError("give one of path, url, cloud and client")
+        self._folder: ChromaFolder | None = chroma_folder(path) if path is not None else None
+        self._connect: Callable[[], Any] = lambda: _client(self._folder, url, cloud, client)
+        self._held: tuple[Any, Any] | None = None  # the folder's client, and the collection it gave
+        self._name = collection if isinstance(collection, str) else None
+        self._own: Any = None if isinstance(collection, str) else collection
+        self._process = os.getpid()
+        self._vectors = Vectors(_embedder(embedder, self._own))
+        with _translated():
+            self._collection()
+
+    def __repr__(self) -> str:
+        return f"VectorMemoryStore({self._name or getattr(self._own, 'name', '?')!r})"
+
+    def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
+        self.add_many([(key, value, meta)])
+
+    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+        """Add all; what cannot be kept or embedded is refused before anything is written."""
+        new: dict[str, Entry] = {}
+        for key, value, *meta in items:
+            new[checked_key(key)] = entry_of(checked_key(key), value, checked_meta(meta[0] if meta else None))
+        if not new:
+            return 0
+        entries = list(new.values())
+        matrices = self._vectors.of_documents([entry.text for entry in entries])
+        rows = [row for entry, matrix in zip(entries, matrices, strict=True) for row in entry.rows(matrix)]
+        with _translated():
+            collection = self._collection()
+            known, stale = self._order(collection, entries)
+            for start in range(0, len(rows), BATCH):
+                some = rows[start : start + BATCH]
+                collection.upsert(
+                    ids=[row.id for row in some],
+                    embeddings=[row.vector for row in some],
+                    documents=[row.document for row in some],
+                    metadatas=[{**row.metadata, ORDER: known[row.owner]} for row in some],
+                )
+            _delete(collection, sorted(stale - {row.id for row in rows}))
+        return len(new)
+
+    def get(self, key: str) -> Value | None:
+        found = self._one(key)
+        return None if found is None else found[1]
+
+    def meta(self, key: str) -> dict[str, Any] | None:
+        found = self._one(key)
+        return None if found is None else found[2]
+
+    def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
+        fits, top_k = compiled(where), checked_top_k(top_k)
+        if not top_k or not checked_query(query).strip():
+            return []
+        _, matrix = self._vectors.of_query(query)
+        with _translated():
+            collection = self._collection()
+            count = collection.count()
+            limit = 2 * top_k + 10
+            while True:  # a narrow filter, or texts of many parts: look at more
+                hits = self._nearest(collection, matrix, min(limit, count), fits)[:top_k] if count else []
+                if len(hits) >= top_k or limit >= count:
+                    return hits
+                limit *= 10
+
+    def forget(self, key: str) -> bool:
+        return bool(self.forget_many([key]))
+
+    def forget_many(self, keys: Iterable[str]) -> int:
+        """Drop several; returns how many were there."""
+        names = list(dict.fromkeys(id_of(checked_key(key)) for key in keys))
+        count = 0
+        with _translated():
+            collection = self._collection()
+            for start in range(0, len(names), BATCH):
+                found = collection.get(ids=names[start : start + BATCH], include=["metadatas"])
+                count += len(found["ids"])
+                _delete(collection, [name for pair in _pairs(found) for name in ids_of(*pair)])
+        return count
+
+    def items(self) -> Iterator[tuple[str, Value, dict[str, Any]]]:
+        with _translated():
+            collection = self._collection()
+            found = collection.get(include=["metadatas"])
+        first = [(metadata.get(ORDER, 0), name) for name, metadata in _pairs(found) if not metadata.get(PART)]
+        names = [name for _, name in sorted(first, key=lambda pair: pair[0])]
+        for start in range(0, len(names), BATCH):
+            with _translated():
+                some = collection.get(ids=names[start : start + BATCH], include=["metadatas", "documents"])
+            there = {entry[0]: entry[1:] for entry in entries_of(some)}
+            yield from (there[name] for name in names[start : start + BATCH] if name in there)
+
+    def __len__(self) -> int:
+        with _translated():
+            collection = self._collection()
+            parts = collection.get(where={PART: {"$gt": 0}}, include=[])["ids"]
+            return int(collection.count()) - len(parts)
+
+    def close(self) -> None:
+        if self._folder is not None and self._process == os.getpid():
+            self._folder.close()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _collection(self) -> Any:
+        if self._name is None:
+            return self._own
+        client = self._folder.client() if self._folder is not None else None
+        held = self._held
+        if held is None or held[0] is not client:
+            held = self._held = (client, _named(client or self._connect(), self._name, self._vectors))
+        return held[1]
+
+    def _one(self, key: str) -> tuple[str, Any, dict[str, Any]] | None:
+        with _translated():
+            found = self._collection().get(ids=[id_of(checked_key(key))], include=["metadatas", "documents"])
+        return next((entry[1:] for entry in entries_of(found)), None)
+
+    def _nearest(
+        self, collection: Any, matrix: Any, limit: int, fits: Callable[[dict[str, Any]], bool] | None
+    ) -> list[Hit[Value]]:
+        answer = collection.query(
+            query_embeddings=list(matrix), n_results=limit, include=["metadatas", "documents", "distances"]
+        )
+        best: dict[str, Hit[Value]] = {}
+        for ids, metadatas, documents, distances in zip(
+            answer["ids"], answer["metadatas"], answer["documents"], answer["distances"], strict=True
+        ):
+            rows = {"ids": ids, "metadatas": metadatas, "documents": documents}
+            for (_, key, value, meta), distance in zip(entries_of(rows, parts=True), distances, strict=True):
+                score = 1.0 - float(distance)
+                if (key not in best or best[key].score < score) and (fits is None or fits(meta)):
+                    best[key] = Hit(key, value, score, meta)
+        for key in [key for key, hit in best.items() if hit.value is None and not hit.meta]:
+            whole = self._one(key)  # found by a later part, which does not carry the value
+            if whole is None or (fits is not None and not fits(whole[2])):
+                del best[key]
+            else:
+                best[key] = Hit(key, whole[1], best[key].score, whole[2])
+        return sorted(best.values(), key=lambda hit: -hit.score)
+
+    def _order(self, collection: Any, entries: list[Entry]) -> tuple[dict[str, float], set[str]]:
+        """When each was first added (what is replaced keeps its place), and the rows that are there of them."""
+        now = time.time()
+        known = {entry.id: now + number * 1e-6 for number, entry in enumerate(entries)}
+        there: set[str] = set()
+        for start in range(0, len(entries), BATCH):
+            names = [entry.id for entry in entries[start : start + BATCH]]
+            for name, metadata in _pairs(collection.get(ids=names, include=["metadatas"])):
+                known[name] = metadata.get(ORDER, known[name])
+                there.update(ids_of(name, metadata))
+        return known, there
+
+
+def _pairs(found: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, metadata or {}) for name, metadata in zip(found["ids"], found["metadatas"], strict=True)]
+
+
+def _delete(collection: Any, names: list[str]) -> None:
+    for start in range(0, len(names), BATCH):
+        collection.delete(ids=names[start : start + BATCH])
+
+
+def _embedder(embedder: Any, collection: Any) -> Any:
+    if embedder == "default" and collection is not None:
+        function = getattr(collection, "_embedding_function", None)
+        name = getattr(function, "name", None)
+        if function is not None and not (callable(name) and name() == "default"):
+            from smolagents_memory.stores.embedders import ChromaEmbedder
+
+            return ChromaEmbedder(function)
+    found = default_embedder() if embedder == "default" else resolved_embedder(embedder)
+    if found is None:
+        raise EmbeddingError(
+            "a vector store needs an embedder: pip install 'smolagents-memory[offline]', or pass embedder=…"
+        )
+    return found
+
+
+def _client(folder: ChromaFolder | None, url: str | None, cloud: Mapping[str, Any] | None, client: Any) -> Any:
+    if client is not None:
+        return client
+    if folder is not None:
+        return folder.client()
+    import chromadb
+    from chromadb.config import Settings
+
+    settings = Settings(_env_file=None, anonymized_telemetry=False)  # type: ignore[call-arg]
+    if url is not None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        return chromadb.HttpClient(
+            host=parts.hostname or "localhost",
+            port=parts.port or (443 if parts.scheme == "https" else 8000),
+            ssl=parts.scheme == "https",
+            settings=settings,
+        )
+    if cloud is not None:
+        return chromadb.CloudClient(**cloud)
+    return chromadb.EphemeralClient(settings=settings)
+
+
+def _named(client: Any, name: str, vectors: Vectors) -> Any:
+    collection = client.get_or_create_collection(
+        name,
+        embedding_function=None,
+        configuration={"hnsw": {"space": "cosine"}},
+        metadata={"smolagents_memory_embedder": vectors.name},
+    )
+    made_with = (collection.metadata or {}).get("smolagents_memory_embedder")
+    if made_with not in (None, vectors.name):
+        raise StoreFormatError(
+            f"the collection {name!r} was embedded with {made_with!r}, not with {vectors.name!r}; vectors of two "
+            "embedders cannot be compared. Open it with that embedder, or use another collection"
+        )
+    return collection
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except SmolagentsMemoryError:
+        raise
+    except Exception as error:
+        raise StoreUnavailableError(f"Chroma refused: {type(error).__name__}: {error}") from error

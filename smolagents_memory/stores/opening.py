@@ -1,0 +1,105 @@
+"""From a URL to a store: `open_store("redis://localhost")`. Other packages add schemes by an entry point."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+
+from smolagents_memory._errors import UnsupportedValueError
+from smolagents_memory.stores.base import MemoryStore
+
+
+GROUP = "smolagents_memory.stores"
+
+Opener = Callable[..., MemoryStore[Any]]
+
+
+def open_store(url: str | os.PathLike[str], **options: Any) -> MemoryStore[Any]:
+    """The store behind a URL. `options` go to its class; so do those after the URL's question mark.
+
+    | URL | store |
+    |---|---|
+    | `memory://` | InMemoryStore |
+    | a path, `sqlite:///memory.db` | SqliteStore, SqlStore |
+    | `postgresql://user@host/name` | SqlStore |
+    | `redis://host:6379/0?ttl=60`, `rediss://`, `unix://` | RedisStore |
+    | `chroma:///folder`, `chroma+http://host:8000` | VectorMemoryStore |
+
+    Another package adds a scheme with an entry point in the group `smolagents_memory.stores`: its name is the
+    scheme, and what it points to is called with the URL and the options.
+
+    >>> open_store("memory://")
+    InMemoryStore()
+    """
+    given = os.fspath(url)
+    scheme = given.split("://", 1)[0].lower() if "://" in given else ""
+    opener = _OPENERS.get(scheme) or _OPENERS.get(scheme.split("+", 1)[0]) or _from_entry_point(scheme)
+    if opener is None:
+        known = sorted({*filter(None, _OPENERS), *(point.name for point in metadata.entry_points(group=GROUP))})
+        raise UnsupportedValueError(f"no store is known for {scheme}:// ({given!r:.80}); known are {', '.join(known)}")
+    return opener(given, **options)
+
+
+def _from_entry_point(scheme: str) -> Opener | None:
+    for point in metadata.entry_points(group=GROUP):
+        if point.name == scheme:
+            opener: Opener = point.load()
+            return opener
+    return None
+
+
+def _in_memory(url: str, **options: Any) -> MemoryStore[Any]:
+    from smolagents_memory.stores.in_memory import InMemoryStore
+
+    return InMemoryStore(**options)
+
+
+def _sql(url: str, **options: Any) -> MemoryStore[Any]:
+    from smolagents_memory.stores.sql import SqlStore
+
+    return SqlStore(url, **options)
+
+
+def _file(url: str, **options: Any) -> MemoryStore[Any]:
+    from smolagents_memory.stores.sql import SqliteStore
+
+    return SqliteStore(url, **options)
+
+
+def _redis(url: str, **options: Any) -> MemoryStore[Any]:
+    from smolagents_memory.stores.redis import RedisStore
+
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    if "ttl" in query:
+        options.setdefault("ttl", float(query.pop("ttl")))
+    if "prefix" in query:
+        options.setdefault("prefix", query.pop("prefix"))
+    rest = "&".join(f"{name}={value}" for name, value in query.items())
+    return RedisStore(urlunsplit(parts._replace(query=rest)), **options)
+
+
+def _chroma(url: str, **options: Any) -> MemoryStore[Any]:
+    from smolagents_memory.stores.chroma import VectorMemoryStore
+
+    scheme, rest = url.split("://", 1)
+    _, _, transport = scheme.partition("+")
+    if transport:
+        return VectorMemoryStore(url=f"{transport}://{rest}", **options)
+    return VectorMemoryStore(rest or None, **options)
+
+
+_OPENERS: dict[str, Opener] = {
+    "": _file,
+    "memory": _in_memory,
+    "sqlite": _sql,
+    "postgresql": _sql,
+    "postgres": _sql,
+    "redis": _redis,
+    "rediss": _redis,
+    "unix": _redis,
+    "chroma": _chroma,
+}

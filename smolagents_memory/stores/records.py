@@ -1,0 +1,48 @@
+"""A memory as it is kept: its text, where it comes from, and the history of its use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Record:
+    """One memory. `place` orders the memories of one source; the times are seconds since 1970."""
+
+    key: str
+    value: Any
+    meta: dict[str, Any] = field(default_factory=dict)
+    kind: str = "memory"
+    source: str | None = None
+    importance: float = 1.0
+    created: float = 0.0
+    touched: float = 0.0
+    uses: float = 0.0
+    useful: float = 0.0
+    pinned: bool = False
+    archived: float | None = None
+    id: int = 0
+    place: int | None = None
+
+    def view(self) -> dict[str, Any]:
+        """What a `where` filter sees: the metadata, and beneath it the memory's own fields."""
+        return {
+            "key": self.key,
+            "kind": self.kind,
+            "source": self.source,
+            "importance": self.importance,
+            "created": self.created,
+            **self.meta,
+        }
+
+
+@dataclass
+class Draft:
+    """A memory to be written: the record, its words, and its vectors where there are any."""
+
+    record: Record
+    words: str = ""
+    vectors: Sequence[Any] = ()  # none: not embedded yet
+    reinforce: bool = False  # what is there already, under this key, is strengthened and not replaced

@@ -1,0 +1,191 @@
+"""RedisStore: a cache of memories that many processes share and whose entries may expire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic
+
+from smolagents_memory._errors import MissingExtraError, StoreFormatError, StoreUnavailableError, UnsupportedValueError
+from smolagents_memory.stores.base import (
+    Hit,
+    MemoryStore,
+    Meta,
+    Value,
+    Where,
+    checked_key,
+    checked_meta,
+    checked_query,
+    checked_top_k,
+)
+from smolagents_memory.stores.filters import compiled
+from smolagents_memory.stores.packing import pack, searchable, to_bytes, to_text, unpack
+from smolagents_memory.stores.ranked_texts import ranked
+from smolagents_memory.stores.words import words
+
+
+BATCH = 1000
+
+
+class RedisStore(MemoryStore[Value], Generic[Value]):
+    """Memories in Redis, shared by every process that knows the URL. Search reads all of them: made for thousands.
+
+    Args:
+        url: `redis://host:6379/0`, `rediss://…` or `unix:///path/redis.sock`.
+        ttl: Seconds after which an entry is gone; None keeps it. Adding it again starts anew.
+        prefix: Under which names the entries are in Redis; stores with another prefix are other stores.
+        client: A client of your own instead of a URL (with `decode_responses` off).
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        ttl: float | None = None,
+        prefix: str = "smolagents-memory",
+        client: Any = None,
+    ) -> None:
+        if ttl is not None and ttl <= 0:
+            raise UnsupportedValueError(f"ttl is a number of seconds above 0, or None, not {ttl!r}")
+        self.abilities = frozenset({"filters", "persistent"} | ({"ttl"} if ttl else set()))
+        self.ttl = ttl
+        self._client = client if client is not None else _client(url or "redis://localhost:6379/0")
+        self._prefix = prefix.encode()
+        self._order = self._prefix + b":order"
+        with _translated():
+            self._client.ping()
+
+    def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
+        self.add_many([(key, value, meta)])
+
+    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+        """Add all in one transaction, or none."""
+        new: dict[bytes, dict[str, bytes]] = {}
+        for key, value, *meta in items:
+            is_text = isinstance(value, str)
+            new[to_bytes(checked_key(key))] = {
+                "text" if is_text else "json": to_bytes(str(value)) if is_text else pack(value).encode(),
+                "meta": pack(checked_meta(meta[0] if meta else None), "metadata").encode(),
+                "words": " ".join(words(searchable(value))).encode(),
+            }
+        if not new:
+            return 0
+        with _translated():
+            last = self._client.incrby(self._prefix + b":last", len(new))
+            pipe = self._client.pipeline(transaction=True)
+            for number, (name, entry) in enumerate(new.items(), start=last - len(new) + 1):
+                pipe.delete(self._name(name))
+                pipe.hset(self._name(name), mapping=entry)
+                if self.ttl is not None:
+                    pipe.pexpire(self._name(name), max(1, int(self.ttl * 1000)))
+                pipe.zadd(self._order, {name: number}, nx=True)
+            pipe.execute()
+        return len(new)
+
+    def get(self, key: str) -> Value | None:
+        with _translated():
+            entry = self._client.hgetall(self._name(to_bytes(checked_key(key))))
+        return _value(entry) if entry else None
+
+    def meta(self, key: str) -> dict[str, Any] | None:
+        with _translated():
+            packed = self._client.hget(self._name(to_bytes(checked_key(key))), "meta")
+        return None if packed is None else unpack(packed.decode())
+
+    def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
+        fits, top_k = compiled(where), checked_top_k(top_k)
+        found: list[Hit[Value]] = []
+        for key, score in ranked(checked_query(query), self._words()):
+            if len(found) >= top_k:
+                break
+            with _translated():
+                entry = self._client.hgetall(self._name(to_bytes(key)))
+            if entry:
+                meta = unpack(entry[b"meta"].decode())
+                if fits is None or fits(meta):
+                    found.append(Hit(key, _value(entry), score, meta))
+        return found
+
+    def forget(self, key: str) -> bool:
+        name = to_bytes(checked_key(key))
+        with _translated():
+            pipe = self._client.pipeline(transaction=True)
+            pipe.delete(self._name(name))
+            pipe.zrem(self._order, name)
+            return bool(pipe.execute()[0])
+
+    def items(self) -> Iterator[tuple[str, Value, dict[str, Any]]]:
+        for names, entries in self._read(lambda pipe, name: pipe.hgetall(name)):
+            for name, entry in zip(names, entries, strict=True):
+                if entry:
+                    yield to_text(name), _value(entry), unpack(entry[b"meta"].decode())
+
+    def __len__(self) -> int:
+        return sum(sum(map(bool, there)) for _, there in self._read(lambda pipe, name: pipe.exists(name)))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _name(self, key: bytes) -> bytes:
+        return self._prefix + b":item:" + key
+
+    def _words(self) -> Iterator[tuple[str, str]]:
+        for names, entries in self._read(lambda pipe, name: pipe.hget(name, "words")):
+            for name, packed in zip(names, entries, strict=True):
+                if packed is not None:
+                    yield to_text(name), packed.decode()
+
+    def _read(self, ask: Callable[[Any, bytes], Any]) -> Iterator[tuple[list[bytes], list[Any]]]:
+        """What `ask` asks for each entry, in batches; names of entries that expired are dropped on the way."""
+        with _translated():
+            order = self._client.zrange(self._order, 0, -1)
+        for start in range(0, len(order), BATCH):
+            names = order[start : start + BATCH]
+            with _translated():
+                pipe = self._client.pipeline(transaction=False)
+                for name in names:
+                    ask(pipe, self._name(name))
+                answers = pipe.execute()
+                if self.ttl is not None:
+                    expired = [name for name, answer in zip(names, answers, strict=True) if not answer]
+                    if expired:
+                        self._drop_expired(expired)
+            yield names, answers
+
+    def _drop_expired(self, names: list[bytes]) -> None:
+        script = (
+            "for i, name in ipairs(ARGV) do if redis.call('EXISTS', KEYS[2] .. name) == 0 then "
+            "redis.call('ZREM', KEYS[1], name) end end"
+        )
+        self._client.eval(script, 2, self._order, self._prefix + b":item:", *names)
+
+
+def _value(entry: dict[bytes, bytes]) -> Any:
+    if b"text" in entry:
+        return to_text(entry[b"text"])
+    if b"json" not in entry:
+        raise StoreFormatError("an entry in Redis under our prefix was not written by this package; it was left as is")
+    return unpack(entry[b"json"].decode())
+
+
+def _client(url: str) -> Any:
+    try:
+        import redis
+    except ImportError as error:
+        raise MissingExtraError("RedisStore", "redis") from error
+    with _translated():
+        return redis.Redis.from_url(url)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        import redis
+    except ImportError as error:
+        raise MissingExtraError("RedisStore", "redis") from error
+    try:
+        yield
+    except (redis.RedisError, OSError, ValueError) as error:
+        raise StoreUnavailableError(
+            f"Redis could not be read or written ({error}); nothing was half-written"
+        ) from error

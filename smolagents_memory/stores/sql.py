@@ -1,0 +1,158 @@
+"""SqlStore: memories in a database by URL; SqliteStore: in a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic
+
+from sqlalchemy import Connection, select
+
+from smolagents_memory.stores import schema
+from smolagents_memory.stores.bank import Bank
+from smolagents_memory.stores.base import (
+    Hit,
+    MemoryStore,
+    Meta,
+    Value,
+    Where,
+    checked_key,
+    checked_meta,
+    checked_query,
+    checked_top_k,
+)
+from smolagents_memory.stores.database import open_database
+from smolagents_memory.stores.filters import Check, compiled
+from smolagents_memory.stores.full_text import full_text_of
+from smolagents_memory.stores.lexical import Lexicon
+from smolagents_memory.stores.packing import searchable
+from smolagents_memory.stores.records import Draft, Record
+from smolagents_memory.stores.rows import RECORDS, chunks, record_of
+from smolagents_memory.stores.words import query_words, words
+
+
+class SqlStore(MemoryStore[Value], Generic[Value]):
+    """Memories in SQLite or Postgres, found by their words (BM25 over FTS5 or tsvector).
+
+    Args:
+        url: `sqlite:///memory.db`, `postgresql://user@host/name`, or a path of a SQLite file.
+        scope: Whose memories: what others hold is never seen, and does not change the ranking here.
+        clock: Gives the seconds since 1970.
+
+    >>> store = SqlStore("sqlite://")
+    >>> store.add("k1", "The key is under the mat.")
+    >>> store.search("Where are the keys?")[0].key
+    'k1'
+    """
+
+    abilities = frozenset({"filters", "persistent", "scopes"})
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str] | None,
+        *,
+        scope: Mapping[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.database = open_database(None if url == "sqlite://" else url)
+        self.bank = Bank(self.database, scope)
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.database.url.render_as_string(hide_password=True)!r})"
+
+    def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
+        self.add_many([(key, value, meta)])
+
+    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+        """Add all or, when one is refused, none."""
+        now = self._clock()
+        drafts = []
+        for key, value, *meta in items:
+            record = Record(checked_key(key), value, checked_meta(meta[0] if meta else None), created=now, touched=now)
+            drafts.append(Draft(record, " ".join(words(searchable(value)))))
+        if drafts:
+            self.bank.put(drafts)
+        return len(drafts)
+
+    def get(self, key: str) -> Value | None:
+        record = self.bank.get(checked_key(key))
+        return None if record is None else record.value
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, Value]:
+        return {key: record.value for key, record in self.bank.get_many(keys).items()}
+
+    def meta(self, key: str) -> dict[str, Any] | None:
+        record = self.bank.get(checked_key(key))
+        return None if record is None else record.meta
+
+    def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
+        fits, top_k = compiled(where), checked_top_k(top_k)
+        wanted = dict.fromkeys(query_words(checked_query(query)), 1.0)
+        if not top_k or not wanted:
+            return []
+        with self.database.read() as connection:
+            scope = self.bank.scope_id(connection)
+            if scope is None:
+                return []
+            table = schema.scopes.c
+            live, total = connection.execute(select(table.live, table.words).where(table.id == scope)).one()
+            text = full_text_of(connection)
+            lexicon = Lexicon(live, total / max(1, live), text.counts(connection, scope, wanted))
+            weights = lexicon.weights(wanted)
+            limit = max(100, 3 * top_k)
+            while True:  # a narrow filter: look at more
+                candidates = text.candidates(connection, scope, weights, limit)
+                hits = _ranked(connection, candidates, lexicon, weights, fits)[:top_k]
+                if len(hits) >= top_k or len(candidates) < limit or fits is None:
+                    return hits
+                limit *= 10
+
+    def forget(self, key: str) -> bool:
+        return bool(self.bank.forget([checked_key(key)]))
+
+    def forget_many(self, keys: Iterable[str]) -> int:
+        return len(self.bank.forget(keys))
+
+    def items(self) -> Iterator[tuple[str, Value, dict[str, Any]]]:
+        return ((record.key, record.value, record.meta) for record in self.bank.records())
+
+    def __len__(self) -> int:
+        return self.bank.count()
+
+    def purge(self) -> bool:
+        """Make sure that no byte of what was forgotten is left in the files; False when a reader prevents it."""
+        return self.bank.erase()
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class SqliteStore(SqlStore[Value], Generic[Value]):
+    """Memories in one SQLite file.
+
+    >>> import tempfile
+    >>> store = SqliteStore(tempfile.mkdtemp() + "/memory.db")
+    >>> len(store)
+    0
+    """
+
+    def __init__(self, path: str | os.PathLike[str] = "agent_memory/memory.db", **options: Any) -> None:
+        super().__init__(os.fspath(path), **options)
+
+
+def _ranked(
+    connection: Connection, ids: list[int], lexicon: Lexicon, weights: dict[str, float], fits: Check | None
+) -> list[Hit[Any]]:
+    columns = schema.items.c
+    statement = RECORDS.add_columns(columns.words, columns.word_count)
+    hits = []
+    for some in chunks(ids):
+        for row in connection.execute(statement.where(columns.id.in_(some))):
+            record = record_of(row)
+            if fits is None or fits(record.meta):
+                hits.append(
+                    Hit(record.key, record.value, lexicon.score(row.words, row.word_count, weights), record.meta)
+                )
+    return sorted(hits, key=lambda hit: -hit.score)

@@ -1,0 +1,120 @@
+"""What all memories on one path share in a process: the database, the embedder, the indexes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import func, select
+
+from smolagents_memory.stores import schema
+from smolagents_memory.stores.chroma_folder import chroma_folder
+from smolagents_memory.stores.database import Database, open_database
+from smolagents_memory.stores.embedding import Embedder, Vectors
+from smolagents_memory.stores.indexes import Indexes
+from smolagents_memory.stores.limits import OWN_COLLECTION
+
+
+DATABASE = "memory.db"
+CHROMA = "chroma"
+
+_open: weakref.WeakValueDictionary[tuple[str, str, int], Vault] = weakref.WeakValueDictionary()
+_open_lock = threading.RLock()
+
+
+def open_vault(path_or_url: Any, embedder: Embedder | None, *, own_collection: int = OWN_COLLECTION) -> Vault:
+    """The one Vault for a path and embedder in this process; each memory in RAM has its own.
+
+    A path is a folder, unless it ends like a database file; a URL is SQLAlchemy's.
+    """
+    location, folder = _places(path_or_url)
+    vectors = Vectors(embedder) if embedder is not None else None
+    if location is None:
+        return Vault(open_database(None), vectors, None, own_collection)
+    name = (str(location), vectors.name if vectors else "", own_collection)
+    with _open_lock:
+        vault = _open.get(name)
+        database = open_database(location)
+        if vault is None or vault.database is not database or vault.process != os.getpid():
+            vault = _open[name] = Vault(database, vectors, folder, own_collection)
+        return vault
+
+
+def _places(path_or_url: Any) -> tuple[str | None, Path | None]:
+    """Where the database is, and the folder for Chroma beside it (None for a server's database)."""
+    if path_or_url is None:
+        return None, None
+    given = os.fspath(path_or_url)
+    if "://" in given:
+        if not given.startswith("sqlite:///"):
+            return (None, None) if given == "sqlite://" else (given, None)
+        given = given.removeprefix("sqlite:///")
+    path = Path(given).absolute()
+    if path.suffix in (".db", ".sqlite", ".sqlite3") or path.is_file():
+        return str(path), path.parent / CHROMA
+    return str(path / DATABASE), path / CHROMA
+
+
+class Vault:
+    """A database of memories with what searches its vectors. Closed when the process ends."""
+
+    def __init__(self, database: Database, vectors: Vectors | None, folder: Path | None, own_collection: int) -> None:
+        self.database, self.vectors = database, vectors
+        self.process = os.getpid()
+        self.checked = False  # whether it was looked for memories without vectors
+        self.reembedding = False
+        self._whole = False
+        self._look_again = 0.0
+        self.indexes: Indexes | None = None
+        if vectors is not None:
+            held = chroma_folder(folder) if folder is not None else None
+            self.indexes = Indexes(database, vectors, held, own_collection)
+        _all.add(self)
+
+    def missing(self, scope: int | None = None) -> int:
+        """How many memories have no vectors of this vault's embedder (of one scope, or of all)."""
+        if self.indexes is None:
+            return 0
+        with self.database.read() as connection:
+            current = self.indexes.embedder_id(connection)
+            counted = missing_statement(current, scope, select(func.count(schema.items.c.id)))
+            return int(connection.execute(counted).scalar() or 0)
+
+    def is_whole(self) -> bool:
+        """Whether every memory has its vectors. While some have not, recall goes by words: nothing is mixed."""
+        if self.reembedding:
+            return False
+        if not self._whole and time.monotonic() >= self._look_again:
+            self._whole = self.missing() == 0
+            self._look_again = time.monotonic() + 1.0
+        return self._whole
+
+    def close(self) -> None:
+        """Write what waits, let go of Chroma's folder and of the connections."""
+        if self.process != os.getpid():
+            return
+        if self.indexes is not None:
+            self.indexes.close()
+        self.database.close()
+
+
+def missing_statement(embedder: int | None, scope: int | None, statement: Any) -> Any:
+    """`statement` restricted to the memories that have no vectors of an embedder."""
+    items = schema.items.c
+    if embedder is not None:
+        statement = statement.where((items.embedder_id != embedder) | items.embedder_id.is_(None))
+    return statement if scope is None else statement.where(items.scope_id == scope)
+
+
+_all: weakref.WeakSet[Vault] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for vault in list(_all):
+        vault.close()

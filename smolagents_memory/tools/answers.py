@@ -1,0 +1,151 @@
+"""What the tools say. A bad argument gets a sentence that says what was wrong, never an exception."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+from smolagents.memory import ActionStep
+
+from smolagents_memory._errors import SmolagentsMemoryError
+from smolagents_memory.memory.quoting import quoted
+from smolagents_memory.tools.place import Place
+
+
+NOTHING = "Nothing was found in memory"
+MOST = 50
+_SHOWN = 20_000
+_LIKELY = 0.06  # below this relevance a note has, as measured, nothing to do with the query
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(minute|hour|day|week|month|year)s?(?:\s+ago)?", re.IGNORECASE)
+_LENGTHS = {"minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "month": 2_629_800, "year": 31_557_600}
+
+
+class _Wrong(Exception):
+    """An argument that cannot be understood; the message is for the model."""
+
+
+def recall_answer(place: Place, query: Any, k: Any, since: Any, until: Any, kind: Any) -> str:
+    """The best notes, or why there are none."""
+    try:
+        long_term = place.open()
+        wanted = _text("query", query)
+        count = _number(k)
+        where = _where(since, until, kind, long_term.clock())
+        found = long_term.recall(wanted, count, where=where or None, at_least=_LIKELY)
+    except (_Wrong, SmolagentsMemoryError) as error:
+        return f"Recall did not work: {error}"
+    place.recalled(found, wanted)
+    if not found:
+        limits = "".join(
+            f", {name} {value}" for name, value in (("since", since), ("until", until), ("kind", kind)) if value
+        )
+        return f"{NOTHING} about {wanted[:200]!r}{limits}."
+    return quoted(found, long_term.clock())[0]
+
+
+def remember_answer(place: Place, text: Any, key: Any, importance: Any) -> str:
+    """Under which key it was kept."""
+    try:
+        item: dict[str, Any] = {
+            "text": _text("text", text),
+            "key": None if key in (None, "") else _text("key", key),
+            "source": "agent",
+        }
+        if importance is not None:
+            try:
+                item["importance"] = float(importance)
+            except (TypeError, ValueError):
+                raise _Wrong(f"importance is a number such as 1 or 2, not {importance!r:.60}") from None
+        return f"Remembered as {place.open().remember([item])[0]}."
+    except (_Wrong, SmolagentsMemoryError) as error:
+        return f"Nothing was remembered: {error}"
+
+
+def forget_answer(place: Place, key: Any) -> str:
+    """Whether it was there."""
+    try:
+        name = _text("key", key)
+        if place.open().forget([name]):
+            return f"Forgotten: {name}."
+        return f"There is no memory under the key {name[:200]!r}; nothing was deleted."
+    except (_Wrong, SmolagentsMemoryError) as error:
+        return f"Nothing was forgotten: {error}"
+
+
+def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
+    """The step's full text."""
+    steps = [step for step in getattr(memory, "steps", ()) if isinstance(step, ActionStep)]
+    try:
+        wanted, begin = _whole("step", number), 0 if start is None else _whole("start", start)
+    except _Wrong as error:
+        return f"The step cannot be shown: {error}"
+    step = next((each for each in reversed(steps) if each.step_number == wanted), None)
+    if step is None:
+        there = sorted({each.step_number for each in steps})
+        return f"There is no step {wanted}; there are {there if there else 'none yet'}."
+    original = session.original(step) if hasattr(session, "original") else None
+    text = getattr(original if original is not None else step, "observations", None) or ""
+    if not text:
+        return f"Step {wanted} left no text."
+    part = text[begin : begin + _SHOWN]
+    rest = len(text) - begin - len(part)
+    return part + (f"\n[{rest} more characters: call again with start={begin + len(part)}]" if rest > 0 else "")
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _Wrong(f"{name} must be a text that is not empty, not {value!r:.60}")
+    return value
+
+
+def _number(k: Any) -> int:
+    if k is None:
+        return 5
+    count = _whole("k", k)
+    if not 1 <= count <= MOST:
+        raise _Wrong(f"k must be from 1 to {MOST}, not {count}")
+    return count
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = float(value)
+        if isinstance(value, bool) or number != int(number):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise _Wrong(f"{name} must be a whole number, not {value!r:.60}") from None
+    if number < 0:
+        raise _Wrong(f"{name} must not be negative, as {value!r:.60} is")
+    return int(number)
+
+
+def _where(since: Any, until: Any, kind: Any, now: float) -> dict[str, Any]:
+    where: dict[str, Any] = {}
+    created = {}
+    if since not in (None, ""):
+        created["$gte"] = _moment("since", since, now)
+    if until not in (None, ""):
+        created["$lte"] = _moment("until", until, now, end=True)
+    if created:
+        where["created"] = created
+    if kind not in (None, ""):
+        where["kind"] = _text("kind", kind).strip().lower()
+    return where
+
+
+def _moment(name: str, value: Any, now: float, *, end: bool = False) -> float:
+    if isinstance(value, str):
+        given = value.strip()
+        age = _AGE.fullmatch(given)
+        if age:
+            return now - float(age[1]) * _LENGTHS[age[2].lower()]
+        try:
+            moment = datetime.datetime.fromisoformat(given.replace("Z", "+00:00"))
+        except ValueError:
+            moment = None
+        if moment is not None:
+            if end and len(given) <= 10:  # a day is meant up to its end
+                moment += datetime.timedelta(days=1)
+            return moment.timestamp()
+    raise _Wrong(f"{name} must be a date such as 2025-03-01 or an age such as '7 days', not {value!r:.60}")

@@ -1,0 +1,91 @@
+"""Where a tool finds its memory: a path or URL that can be written into a saved tool, or a live object that cannot."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from smolagents_memory._errors import ToolStateError
+from smolagents_memory.memory.enhanced import EnhancedAgentMemory
+from smolagents_memory.memory.foreign_keeping import StoreKeeper
+from smolagents_memory.memory.forgetting import ForgettingCurve
+from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
+from smolagents_memory.memory.ranking import Ranker
+from smolagents_memory.stores.embedding import default_embedder
+
+
+_DEFAULTS = 'memory: Any = "./agent_memory", scope: Any = None'
+
+
+class Place:
+    """The memory of a tool. The scope is fixed here: nothing a tool is called with reaches it."""
+
+    def __init__(self, memory: Any, scope: Mapping[str, Any] | None) -> None:
+        self.memory, self.scope = memory, scope
+        self._lock = threading.Lock()
+        self._opened: LongTerm | None = None
+        if isinstance(memory, (str, os.PathLike)):
+            default_embedder()  # what may take long happens now, and not inside a step
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is an object of this process."""
+        return not isinstance(self.memory, (str, os.PathLike))
+
+    def open(self) -> LongTerm:
+        """The long-term memory behind the place."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._made()
+            return self._opened
+
+    def recalled(self, memories: list[Memory], query: str) -> None:
+        """Memories went to the model through a tool."""
+        self.open().serving.asked([memory.key for memory in memories])
+        if isinstance(self.memory, EnhancedAgentMemory):
+            self.memory._learning.recalled(memories, query)
+
+    def _made(self) -> LongTerm:
+        memory = self.memory
+        if isinstance(memory, EnhancedAgentMemory):
+            return memory.long_term
+        if isinstance(memory, LongTerm):
+            return memory
+        curve, ranker = ForgettingCurve(), Ranker()
+        if not self.is_live:
+            keeper = opened_keeper(
+                memory,
+                persistent=None,
+                vector=True,
+                long_term=None,
+                vector_store=None,
+                scope=self.scope,
+                embedder="default",
+                ranker=ranker,
+            )
+            return LongTerm(keeper, curve, time.time, _unheard)
+        if hasattr(memory, "query") and hasattr(memory, "upsert"):  # a Chroma collection
+            from smolagents_memory.stores.chroma import VectorMemoryStore
+
+            memory = VectorMemoryStore(collection=memory)
+        return LongTerm(StoreKeeper(memory, None, ranker), curve, time.time, _unheard)
+
+
+def _unheard(event: str, **data: Any) -> None:
+    """A memory that only a tool knows has nobody who listens."""
+
+
+def with_place(place: Place, saved: dict[str, Any]) -> dict[str, Any]:
+    """A tool's source with the place it was built with instead of the default."""
+    if place.is_live:
+        raise ToolStateError(
+            f"this tool shares a live {type(place.memory).__name__}, which cannot be saved with it; "
+            "build it from a folder or URL instead, such as RecallTool('./agent_memory'), and save that"
+        )
+    named = f"memory: Any = {os.fspath(place.memory)!r}, scope: Any = {dict(place.scope) if place.scope else None!r}"
+    if _DEFAULTS not in saved["code"]:
+        raise ToolStateError("the tool's source is not as it was written; its place cannot be saved with it")
+    return {**saved, "code": saved["code"].replace(_DEFAULTS, named, 1)}

@@ -1,0 +1,262 @@
+"""What a run taught is there for the next one, in another process, without storing again what was recalled."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from smolagents import CodeAgent, Tool, ToolCallingAgent
+from smolagents.memory import TaskStep
+from smolagents.utils import AgentError
+
+from smolagents_memory import EnhancedAgentMemory, NoteStep, RecallTool, Reflector
+from smolagents_memory.testing import ScriptedModel, call, code
+
+
+TASK = "Fetch the quarterly report of the Zorblax branch."
+
+FIRST = """
+    from smolagents import ToolCallingAgent, Tool
+    from smolagents_memory import EnhancedAgentMemory, RecallTool
+    from smolagents_memory.testing import ScriptedModel, call
+
+    class Fetch(Tool):
+        name = "fetch_report"
+        description = "Fetches a report."
+        inputs = {"branch": {"type": "string", "description": "x"}, "format": {"type": "string", "description": "x"}}
+        output_type = "string"
+
+        def forward(self, branch: str, format: str) -> str:
+            if format != "parquet":
+                raise ValueError(f"the format {format} is not available, only parquet is")
+            return f"report of {branch}: revenue 1,234,567"
+
+    memory = EnhancedAgentMemory(PATH, auto_recall=AUTO)
+
+    def script():
+        if RUN == 1:
+            yield call("fetch_report", branch="Zorblax", format="csv")
+            yield call("fetch_report", branch="Zorblax", format="xlsx")
+            yield call("fetch_report", branch="Zorblax", format="parquet")
+            yield call("final_answer", answer="1,234,567")
+        else:
+            if not AUTO:
+                yield call("recall", query="fetch quarterly report Zorblax")
+
+            def informed(messages):  # acts on what it reads, as a model would
+                text = str([m.content for m in messages])
+                return call("fetch_report", branch="Zorblax", format="parquet" if "parquet" in text else "csv")
+
+            yield informed
+            yield call("final_answer", answer="1,234,567")
+
+    agent = ToolCallingAgent(tools=[Fetch(), RecallTool(memory)], model=ScriptedModel(script()), verbosity_level=0)
+    memory.attach(agent)
+    agent.run(TASK)
+    steps = [s for s in agent.memory.steps if hasattr(s, "step_number")]
+    notes = [s for s in agent.memory.steps if type(s).__name__ == "NoteStep"]
+    print(len(steps), sum(s.error is not None for s in steps), len(notes))
+    memory.close()
+"""
+
+
+@pytest.mark.parametrize("auto", [0, 3])
+def test_a_failed_task_is_solved_in_fewer_steps_in_a_new_process(tmp_path, auto):
+    """With one recall; with auto-recall without any."""
+
+    def run(number):
+        head = f"PATH, AUTO, RUN, TASK = {str(tmp_path)!r}, {auto}, {number}, {TASK!r}\n"
+        done = subprocess.run(
+            [sys.executable, "-c", head + textwrap.dedent(FIRST)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return tuple(map(int, done.stdout.split()[-3:]))
+
+    assert run(1) == (4, 2, 0)
+    assert run(2) == (2 if auto else 3, 0, 1 if auto else 0)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with EnhancedAgentMemory(tmp_path, auto_recall=3) as memory:
+        yield memory
+
+
+def kept(memory, kind):
+    return [record.value for record in memory.long_term.keeper.records() if record.kind == kind]
+
+
+def coder(memory, script, **options):
+    agent = CodeAgent(tools=[RecallTool(memory)], model=ScriptedModel(script), verbosity_level=0, **options)
+    memory.attach(agent)
+    return agent
+
+
+def test_a_code_agents_run_leaves_task_actions_failures_and_the_code_that_solved_it(memory):
+    """Each as a memory of its own kind, neighbours under the run's source."""
+    coder(memory, [code("x = 1 / 0"), code("print(6 * 7)"), code("final_answer(42)")]).run("Compute the answer.")
+    assert kept(memory, "outcome") == ["Task: Compute the answer.\nOutcome: 42"]
+    assert kept(memory, "solution") == [
+        "Task: Compute the answer.\nCode that solved it:\nprint(6 * 7)\nfinal_answer(42)"
+    ]
+    assert kept(memory, "action") == ["code: print(6 * 7) → 42"]
+    assert "division by zero\nWhat then worked: code: print(6 * 7)" in kept(memory, "failure")[0]
+    assert len({record.source for record in memory.long_term.keeper.records()}) == 1
+
+
+def test_the_same_run_again_adds_no_second_copy(memory):
+    """It strengthens what is there."""
+    script = [code("print(6 * 7)"), code("final_answer(42)")]
+    coder(memory, script).run("Compute the answer.")
+    before = memory.stats()["memories"]
+    coder(memory, script).run("Compute the answer.")
+    assert memory.stats()["memories"] == before
+    assert (
+        memory.long_term.keeper.bank.get_many([record.key for record in memory.long_term.keeper.records()])[
+            next(r.key for r in memory.long_term.keeper.records() if r.kind == "solution")
+        ].uses
+        >= 1
+    )
+
+
+def test_what_recall_brought_in_is_never_stored_again(memory):
+    """Neither through the tool, nor by auto-recall, nor when the answer repeats it."""
+    fact = "The northern gate of the plant opens only with the orange badge."
+    memory.remember(fact)
+    agent = coder(memory, [code("print(recall('northern gate badge'))"), code(f"final_answer({fact!r})")])
+    agent.run("How does the northern gate of the plant open?")
+    assert any(isinstance(step, NoteStep) and fact in step.text for step in agent.memory.steps)
+    holding = [record.value for record in memory.long_term.keeper.records() if "orange badge" in record.value]
+    assert holding == [fact]
+    assert not [record for record in memory.long_term.keeper.records() if "quoted as data" in record.value]
+
+
+def test_auto_recall_puts_one_note_after_the_task_and_nothing_when_nothing_is_relevant(memory):
+    """Quoted, within the budget, by relevance and not always k."""
+    memory.remember("The coffee machine on floor three needs descaling every week.", source="manual")
+    memory.remember("Parking permits are renewed in March.")
+    agent = coder(memory, [code("final_answer('weekly')")])
+    agent.run("How often does the coffee machine need descaling?")
+    kinds = [type(step).__name__ for step in agent.memory.steps]
+    assert kinds == ["TaskStep", "NoteStep", "ActionStep"]
+    assert "> The coffee machine on floor three" in agent.memory.steps[1].text
+    assert "Parking" not in agent.memory.steps[1].text
+    agent = coder(memory, [code("final_answer('H2O')")])
+    agent.run("Name the chemical formula of benzene.")
+    assert [type(step).__name__ for step in agent.memory.steps] == ["TaskStep", "ActionStep"]
+
+
+def test_auto_recall_keeps_to_its_budget(tmp_path):
+    """Tokens are characters / 4."""
+    with EnhancedAgentMemory(tmp_path, auto_recall=20, budget=150) as memory:
+        memory.remember_many(f"The turbine in hall {n} needs oil of grade {n} every spring." for n in range(20))
+        agent = coder(memory, [code("final_answer(1)")])
+        agent.run("Which oil does the turbine in hall 3 need?")
+        note = agent.memory.steps[1]
+        assert 40 < len(note.text) / 4 <= 150
+
+
+def test_recall_on_every_step_brings_each_memory_once(tmp_path):
+    """What an observation is about is looked up as well."""
+    with EnhancedAgentMemory(tmp_path, auto_recall=2, recall_on="step") as memory:
+        memory.remember("Error E42 of the boiler means that the filter is clogged; rinse it with warm water.")
+        agent = coder(
+            memory,
+            [
+                code("print('boiler says: error E42')"),
+                code("print('still E42 boiler error')"),
+                code("final_answer(1)"),
+            ],
+        )
+        agent.run("Look at the machine room.")
+        notes = [step for step in agent.memory.steps if isinstance(step, NoteStep)]
+        assert len(notes) == 1
+        assert "rinse it" in notes[0].text
+
+
+def test_an_interrupted_run_is_learnt_from_as_well(memory):
+    """A run that dies leaves what it had found out."""
+    agent = coder(memory, [code("print('the valve is rusty')"), RuntimeError("the model is gone")])
+    with pytest.raises(AgentError):
+        agent.run("Inspect the valve of the pump.")
+    assert any("valve is rusty" in text for text in kept(memory, "action"))
+    assert kept(memory, "unsolved")
+
+
+def test_use_in_the_next_step_feeds_the_ranking(memory):
+    """Without anybody saying so."""
+    key = memory.remember("Use the proxy gatekeeper.internal:8080 for downloads.")
+    other = memory.remember("Downloads of posters are stored on the attic shelf.")
+    coder(
+        memory, [code("proxy = 'gatekeeper.internal:8080'\nprint('downloads use ' + proxy)"), code("final_answer(1)")]
+    ).run("Which proxy is used for downloads?")
+    assert memory.long_term.get(key).useful == 1
+    assert memory.long_term.get(other).useful == 0
+
+
+def test_a_reflector_distils_lessons_and_its_failure_costs_nothing_else(tmp_path, caplog):
+    """With a model that answers in lines, and with one that fails."""
+    for script, lessons in (["- Ask for parquet.\n- Sums are in euros."], 2), ([RuntimeError("no")], 0):
+        path = tmp_path / str(lessons)
+        with EnhancedAgentMemory(path, reflector=Reflector(ScriptedModel(script))) as memory:
+            coder(memory, [code("final_answer(1)")]).run("Get the sums.")
+            assert len(kept(memory, "lesson")) == lessons
+            assert kept(memory, "outcome")
+    assert "no lessons were distilled" in caplog.text
+
+
+class Lookup(Tool):
+    name = "lookup"
+    description = "Looks up."
+    inputs = {"word": {"type": "string", "description": "x"}}
+    output_type = "string"
+
+    def forward(self, word: str) -> str:
+        return f"{word} means water"
+
+
+def test_summary_and_history_say_what_was_done(memory):
+    """Task, calls, failures, outcome; in a model's words if one is given."""
+    agent = ToolCallingAgent(
+        tools=[Lookup()],
+        model=ScriptedModel([call("lookup", word="aqua"), call("nothing"), call("final_answer", answer="water")]),
+        verbosity_level=0,
+    )
+    memory.attach(agent)
+    agent.run("What does aqua mean?")
+    text = memory.summary()
+    for expected in (
+        "Task: What does aqua mean?",
+        "lookup(word='aqua') → aqua means water",
+        "failed: ",
+        "Outcome: water",
+    ):
+        assert expected in text
+    assert memory.create_summary(ScriptedModel(["It was about water."])) == "It was about water."
+    history = memory.tool_call_history()
+    assert (history[0]["tool"], history[0]["arguments"], history[0]["result"]) == (
+        "lookup",
+        {"word": "aqua"},
+        "aqua means water",
+    )
+    assert history[1]["error"]
+
+
+def test_attaching_keeps_the_steps_and_the_system_prompt():
+    """It takes the place of a memory that is in use."""
+    agent = CodeAgent(
+        tools=[], model=ScriptedModel([code("final_answer(1)"), code("final_answer(2)")]), verbosity_level=0
+    )
+    agent.run("one")
+    memory = EnhancedAgentMemory(vector=False)
+    assert memory.attach(agent) is agent.memory
+    agent.run("two", reset=False)
+    assert [step.task for step in memory.steps if isinstance(step, TaskStep)] == ["one", "two"]
+    assert kept(memory, "outcome") == ["Task: two\nOutcome: 2"]
+    memory.close()
