@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from program import command
+
 from smolagents_memory import __version__, load_memory
-
-
-def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    # without an installed script (a source tree on the path) the module is the same program
-    script = Path(sys.executable).with_name("smolagents-memory")
-    program = (
-        [str(script)] if script.exists() else [sys.executable, "-c", "from smolagents_memory.cli import main; main()"]
-    )
-    return subprocess.run(
-        [*program, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "100"},
-        check=False,
-    )
 
 
 def test_the_demo_is_saved_in_one_process_and_goes_on_in_another(tmp_path: Path) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory._errors import SessionError, SessionStorageError
 from smolagents_memory.sessions import ownership, rows
+from smolagents_memory.sessions.executor import RestoreReport
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
-from smolagents_memory.sessions.executor import RestoreReport
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.running import INTERRUPTED, RunLog
-from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime
+from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime, typed_state
 from smolagents_memory.sessions.sensors import Sensors, observed
 from smolagents_memory.steps.observed import ObservedMemory
 from smolagents_memory.steps.registry import logger
+from smolagents_memory.steps.values import new_encoder
 
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Attachment:
     def __init__(self, session: Session, agent: Any, position: Position, token: str, restored: Restored) -> None:
         self.session, self.agent = session, agent
         self._token = token
+        self._restored = restored
+        self._kept_states: list[Callable[[], None]] = []
         self._place = (str(session.database), session.session_id)
         adopted = self._steps_to_adopt(restored)
         self.journal = Journal(session.database, position, restored.runtime, fold)
@@ -54,7 +57,7 @@ class Attachment:
             self.journal.commit()
 
     def _steps_to_adopt(self, restored: Restored) -> bool:
-        """Whether the agent's own steps begin the session. Never those of another session: they are somebody else's."""
+        """Whether the agent's own steps begin the session. Those of another session never do: they are its own."""
         memory = self.agent.memory
         own = len(memory.steps)
         place = getattr(memory, "journaled_in", None)
@@ -99,6 +102,18 @@ class Attachment:
         if delta is not None:
             self.journal.runtime(delta)
 
+    def keep(self, state: Any) -> None:
+        """Bring a typed state back and follow it; see `Session.keep`."""
+        for value in typed_state(self._restored.runtime, state.name, self._restored.blobs):
+            state.restore(value)
+
+        def changed(event: Any) -> None:
+            node = new_encoder(self.journal.blobs).encode(state.dump())
+            self.journal.runtime({"typed": {state.name: node}})
+            self.journal.commit()
+
+        self._kept_states.append(state.on("state_changed", changed))
+
     def original_of(self, step: MemoryStep | int) -> int | None:
         """The record of a live step's original."""
         live = self.journal.live
@@ -136,6 +151,8 @@ class Attachment:
         self._let_go()
 
     def _let_go(self) -> None:
+        for off in self._kept_states:
+            off()
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
@@ -157,6 +174,7 @@ def put_into(agent: Any, restored: Restored, place: tuple[str, str]) -> RestoreR
         memory.system_prompt = restored.prompt.step
     memory.steps = restored.steps
     memory.journaled_in, memory.journaled = place, tuple(restored.steps)
+    memory.events.emit("restored", memory, steps=len(restored.live), session=place[1])
     return restore_runtime(agent, restored.runtime, restored.blobs)
 
 

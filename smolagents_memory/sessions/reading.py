@@ -177,7 +177,7 @@ class _Reader:
 
     def _whole(self, number: int) -> dict[str, Any]:
         """A record with all that it builds on."""
-        chain = []
+        chain: list[dict[str, Any]] = []
         at: Any = number
         while at is not None:
             if at not in self._records or len(chain) > len(self._records):
@@ -210,7 +210,7 @@ class _Reader:
             rows = select(table.c.number, table.c.inputs).where(
                 table.c.session == self._session, table.c.segment == segment, table.c.inputs.is_not(None)
             )
-            chain = []
+            chain: list[tuple[int, dict[str, Any]]] = []
             for number, inputs in self._connection.execute(rows.order_by(table.c.number)):
                 try:
                     chain.append((number, unpack(inputs)))

@@ -24,6 +24,12 @@ from smolagents_memory.steps.values import NotKept, new_decoder, new_encoder
 VARIABLES_BUDGET = 4_000_000
 
 
+def typed_state(deltas: Iterable[dict[str, Any]], name: str, blobs: Mapping[str, bytes]) -> tuple[Any, ...]:
+    """The value that is kept under a name, alone in a tuple; an empty one where there is none."""
+    nodes = [delta["typed"][name] for delta in deltas if name in delta.get("typed", {})]
+    return tuple(new_decoder(blobs).decode(node) for node in nodes[-1:])
+
+
 class Runtime:
     """Follows an agent's state and variables; `changes` gives what is new in them, as plain JSON."""
 
@@ -47,7 +53,7 @@ class Runtime:
                 variables = self._capture.changes(self._agent, getattr(step, "code_action", None), blobs)
                 if variables:
                     delta["variables"] = variables
-        except Exception:
+        except Exception:  # noqa: BLE001 — whatever a value's own code raises: the run goes on
             logger.exception("the agent's variables could not be kept this time; its steps are")
         return delta or None
 
@@ -80,6 +86,9 @@ def fold(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:
     state = folded_state(deltas)
     if state:
         folded["state"] = {"set": state}
+    typed = {name: node for delta in deltas for name, node in delta.get("typed", {}).items()}
+    if typed:
+        folded["typed"] = typed
     variables = [delta["variables"] for delta in deltas if "variables" in delta]
     if variables:
         folded["variables"] = fold_variables(variables)

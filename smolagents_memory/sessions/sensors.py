@@ -34,7 +34,7 @@ class SensingRegistry(CallbackRegistry):
         """Look at the step, then let the callbacks run."""
         try:
             self._before(memory_step)
-        except Exception:
+        except Exception:  # noqa: BLE001 — whatever it is, it must not reach the run
             logger.exception("the original of a step could not be noted; the run goes on")
         self.inner.callback(memory_step, **kwargs)
 
@@ -66,7 +66,7 @@ class Sensors:
         agent: Any,
         journal: Callable[[], tuple[Journal, RunLog] | None],
         *,
-        begin: Callable[[], Any],
+        begin: Callable[[int | None], Any],
         acted: Callable[[ActionStep], None],
         shared: bool = False,
     ) -> None:
@@ -114,6 +114,8 @@ class Sensors:
             if isinstance(step, ActionStep):
                 self._acted(step)
         journal.commit()
+        if journal.error is None:
+            self.memory.events.emit("saved", self.memory, steps=len(journal.live), session=journal.position.name)
 
     def _edited(self, event: Any) -> None:
         kept = self._journal()
@@ -150,16 +152,16 @@ class Sensors:
         return sensing
 
 
-class watched:  # noqa: N801 — reads as what it does: with watched(…)
+class watched:
     """Tells the log of a run how it ended. A stream ends later than the call that made it."""
 
-    def __init__(self, begin: Callable[[], Any], max_steps: int | None) -> None:
+    def __init__(self, begin: Callable[[int | None], Any], max_steps: int | None) -> None:
         self._begin, self._max_steps = begin, max_steps
         self.later = False
         self._ended: Callable[[str, BaseException | None], None] | None = None
 
     def __enter__(self) -> watched:
-        self._ended = self._begin(self._max_steps)  # type: ignore[call-arg]
+        self._ended = self._begin(self._max_steps)
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:

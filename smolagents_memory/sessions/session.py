@@ -92,10 +92,28 @@ class Session:
         return self
 
     def detach(self) -> None:
-        """Write what is still to be written and let go of the agent, which keeps its memory. Raises what prevents it."""
+        """Write what is still to be written, raise what prevents it, let go of the agent; it keeps its memory."""
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             attachment.end()
+
+    def keep(self, state: Any) -> None:
+        """Keep a TypedMemory with the attached session: it gets what the session holds, and each change is kept.
+
+        >>> from smolagents import CodeAgent
+        >>> from smolagents_memory import Session, TypedMemory
+        >>> from smolagents_memory.testing import ScriptedModel
+        >>> for _ in range(2):                       # the second time it is another process, say
+        ...     visits = TypedMemory(0, name="visits")
+        ...     with Session("shop").attach(CodeAgent(tools=[], model=ScriptedModel([]))) as session:
+        ...         session.keep(visits)
+        ...         visits.update(lambda count: count + 1)
+        1
+        2
+        """
+        if self._attachment is None:
+            raise SessionError(f"session {self.session_id!r} is not attached to an agent: attach it, then keep a state")
+        self._attachment.keep(state)
 
     def flush(self) -> None:
         """Find edits inside the steps now, write all that is still to be written, and raise what prevents it."""

@@ -42,7 +42,9 @@ def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
     2
     """
     source = _Source(agent_or_memory)
-    return write_whole(Path(path), (dump_line(record) for record in source.records()))
+    written = write_whole(Path(path), (dump_line(record) for record in source.records()))
+    _tell(source.memory, "saved", path=str(written))
+    return written
 
 
 def load_memory(path: str | os.PathLike[str], agent: Any = None, *, recover: bool = False) -> AgentMemory:
@@ -58,7 +60,9 @@ def load_memory(path: str | os.PathLike[str], agent: Any = None, *, recover: boo
     before the damage are returned, with a warning that names what is lost. Nothing in a file is ever executed.
     """
     loading = load_records(Path(path), FORMAT, FORMAT_VERSION, recover=recover)
-    return _deliver(loading, agent)
+    memory = _deliver(loading, agent)
+    _tell(memory, "restored", path=str(path))
+    return memory
 
 
 def export_memory(agent_or_memory: Any) -> dict[str, Any]:
@@ -100,14 +104,19 @@ def memory_of(agent_or_memory: Any) -> AgentMemory:
     return memory
 
 
+def _tell(memory: AgentMemory, event: str, **data: Any) -> None:
+    if isinstance(memory, ObservedMemory):
+        memory.events.emit(event, memory, steps=len(memory.steps), **data)
+
+
 class _Source:
     """What is to be saved, as records."""
 
     def __init__(self, agent_or_memory: Any) -> None:
-        self._memory = memory_of(agent_or_memory)
-        self._agent = agent_or_memory if agent_or_memory is not self._memory else None
-        self._steps = list(self._memory.steps)
-        self._origin: Origin = getattr(self._memory, "origin", None) or Origin()
+        self.memory = memory_of(agent_or_memory)
+        self._agent = agent_or_memory if agent_or_memory is not self.memory else None
+        self._steps = list(self.memory.steps)
+        self._origin: Origin = getattr(self.memory, "origin", None) or Origin()
 
     def header(self) -> dict[str, Any]:
         return {
@@ -138,7 +147,7 @@ class _Source:
 
     def body(self) -> Iterator[dict[str, Any]]:
         """System prompt, state and steps, each after the content that it needs."""
-        prompt: MemoryStep = self._memory.system_prompt
+        prompt: MemoryStep = self.memory.system_prompt
         writer = StepWriter(prompt)
         encoder = new_encoder(writer.blobs)
         state = getattr(self._agent, "state", None) if self._agent is not None else self._origin.state

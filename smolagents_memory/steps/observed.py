@@ -147,6 +147,7 @@ class ObservedMemory(AgentMemory):
     - `step_edited`: `step`, its `index`, and `inputs_edited`, whether its input messages were. Edits inside a step
       are found when the next change is told, at `flush()`, and when the last listener leaves.
     - `system_prompt_changed`: `system_prompt`, the step.
+    - `saved` and `restored`: `steps`, how many, and where: `path` or `session`.
 
     A listener that raises is logged and disturbs nobody. Without listeners nothing is looked for and nothing is paid.
 

@@ -1,0 +1,6 @@
+"""The command line: `smolagents-memory`."""
+
+from smolagents_memory.cli.app import main
+
+
+__all__ = ["main"]

