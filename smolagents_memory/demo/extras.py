@@ -38,6 +38,9 @@ class Extras:
             self.inject()
         if mode in ("step_by_step", "full"):
             self.step_by_step()
+        if mode == "full":
+            self.screen.act(None, "Both days, replayed from the journal")
+            self.screen.course([(name.title(), self.session(name).steps()) for name in ("monday", "thursday")])
 
     def session(self, session_id: str) -> Session:
         """One of the demo's sessions."""
@@ -84,9 +87,8 @@ class Extras:
             for step in iter_steps(agent, TASK):
                 self.screen.step(step)
                 sizes = analyze(agent)
-                self.screen.say(
-                    f"   the next prompt: {sizes.messages.total} messages; RAM: {sizes.memory_size.total_kb:.0f} kB"
-                )
+                count, size = sizes.messages.total_messages, sizes.memory_size.text_kb
+                self.screen.say(f"    now in memory: {count} messages, {size:.1f} kB of text")
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -100,15 +102,15 @@ class Extras:
         rows = [("Monday, killed and resumed", f"{first.steps} steps by several processes: {whole}")]
         rows.append(("Thursday, remembering", f"{later.steps} steps instead of {first.steps}"))
         spent, remembered = _tokens(first), _tokens(later)
-        rows.append(("tokens", f"{remembered:,} instead of {spent:,} ({1 - remembered / max(1, spent):.0%} saved)"))
+        rows.append(("tokens, estimated" if pictures != "none" else "tokens", f"{remembered:,} instead of {spent:,} ({1 - remembered / max(1, spent):.0%} saved)"))
         if pictures != "none":
             cut = 1000 * sum(max(0, before - KEEP_PICTURES) for before in range(len(steps)))
-            rows.append(("pictures", f"{pictures}; {KEEP_PICTURES} sent at a time: about {cut:,} tokens saved on Monday"))
+            rows.append(("pictures", f"{pictures}, {KEEP_PICTURES} at a time: {cut:,} tokens saved"))
         with opened_memory(self.folder) as memory:
             learnt = memory.stats()["memories"]
         rows.append(("learnt", f"{learnt} memories: what failed, what then worked, how it was solved"))
-        journal = (self.folder / "memory.db").stat().st_size
-        rows.append(("on disk", f"{journal / 1000:,.0f} kB for all sessions, pictures and memories"))
+        size = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        rows.append(("on disk", f"{size / 1000:,.0f} kB for all sessions, pictures and memories"))
         rows.append(("time", f"{seconds:.0f} s"))
         self.screen.table("What was kept, and what it saved", rows)
         place = f"--storage {self.folder}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 
 _TIME = re.compile(r"^\[[^\]]*\] ")
 _FRAME = re.compile(r"^(Execution logs:|Last output from code snippet:|None)\s*$")
+_PAUSE = 0.25  # seconds after a step, for whoever reads along
 _DONE = 36  # the width of what was done
 
 
@@ -35,7 +37,12 @@ class Screen:
 
     def say(self, line: str, style: str = "dim") -> None:
         """A remark."""
-        self.console.print(Padding(Text(line, style), (0, 0, 0, 2)))
+        self.console.print(Padding(Text(line, style), (0, 0, 0, 2), expand=False))
+        self.console.file.flush()
+
+    def _line(self, line: Text) -> None:
+        line.truncate(self.console.width, overflow="ellipsis")
+        self.console.print(line, no_wrap=True)
         self.console.file.flush()
 
     def steps(self, steps: Iterable[MemoryStep]) -> None:
@@ -46,20 +53,28 @@ class Screen:
 
     def step(self, step: Any) -> None:
         """A step in a line: its number, what was done, what came back."""
-        row = Table.grid(padding=(0, 1))
-        row.add_column(width=4, justify="right", style="dim")
-        row.add_column(width=_DONE, no_wrap=True, overflow="ellipsis")
-        row.add_column(no_wrap=True, overflow="ellipsis")
-        row.add_row(Text(str(getattr(step, "step_number", ""))), Text(done(step)), came_back(step))
-        self.console.print(row)
+        what = Text(done(step))
+        what.truncate(_DONE, overflow="ellipsis", pad=True)
+        line = Text.assemble((f"{getattr(step, 'step_number', ''):>4}  ", "dim"), what, "  ", came_back(step))
+        self._line(line)
         for line in (step.observations or "").splitlines() if isinstance(step, ActionStep) else ():
-            if "[ALERT]" in line:
-                self.console.print(Padding(Text(line[line.index("[ALERT]") :], "bold yellow"), (0, 0, 0, 5 + _DONE + 1)))
-        self.console.file.flush()
+            if line.startswith("[ALERT]"):
+                self._line(Text(" " * (_DONE + 8) + line, "bold yellow"))
+        if self.console.is_terminal:
+            time.sleep(_PAUSE)
+
+    def course(self, runs: Iterable[tuple[str, Iterable[MemoryStep]]]) -> None:
+        """Whole runs, a sign a step."""
+        self.say("● answered 200   ○ answered 503   × an error   ? recalled   ≡ something else   ★ the answer")
+        self.console.print()
+        for name, steps in runs:
+            signs = [sign(step) for step in steps if isinstance(step, ActionStep)]
+            shown = Text(" ").join(signs)
+            self._line(Text.assemble((f"  {name:<10}", "bold"), shown, (f"   {len(signs)} steps", "dim")))
 
     def table(self, title: str, rows: Iterable[tuple[str, str]], style: str = "bold") -> None:
         """What is good to know, in two columns."""
-        table = Table(title=Text(title, "bold"), title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 2))
+        table = Table(title=Text(title, "bold"), title_justify="left", show_header=False, box=None, padding=(0, 2))
         table.add_column(style="dim", no_wrap=True)
         table.add_column(style=style)
         for name, value in rows:
@@ -84,6 +99,20 @@ def done(step: Any) -> str:
     return "final_answer" if short.startswith("final_answer(") else short
 
 
+def sign(step: ActionStep) -> Text:
+    """A step as one sign."""
+    seen = came_back(step).plain
+    if step.error is not None:
+        return Text("×", "red")
+    if getattr(step, "is_final_answer", False):
+        return Text("★", "green")
+    if "recall(" in (step.code_action or ""):
+        return Text("?", "bold magenta")
+    if "GET /health: " not in seen:
+        return Text("≡", "dim")
+    return Text("●", "green") if "GET /health: 200" in seen else Text("○", "red")
+
+
 def came_back(step: Any) -> Text:
     """What a step brought: its error, its answer, or the last line that is worth reading."""
     if getattr(step, "error", None) is not None:
@@ -95,7 +124,7 @@ def came_back(step: Any) -> Text:
     if "[recalled from memory" in text:
         count = len(re.findall(r"^\S.*, score [\d.]+\):$", text, re.MULTILINE))
         return Text(f"{count} notes from earlier", "bold magenta")
-    lines = [_TIME.sub("", line).strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not _FRAME.match(line) and "[ALERT]" not in line]
+    lines = [_TIME.sub("", line).strip() for line in text.splitlines() if "[ALERT]" not in line]
+    lines = [line for line in lines if line and not _FRAME.match(line)]
     shown = lines[-1] if lines else ""
     return Text(shown, "red" if re.search(r"\b503\b", shown) else "")

@@ -70,8 +70,9 @@ class Shop:
     def log(self) -> str:
         """The end of the log."""
         busy = min(self.pool, ENOUGH)
-        line = f"checkout: connection pool exhausted: {busy} of {self.pool} in use, {ENOUGH - busy} requests waiting"
-        return line if busy < ENOUGH else f"checkout: {busy} of {self.pool} connections in use"
+        if busy < ENOUGH:
+            return f"connection pool exhausted: {busy} of {self.pool} in use, {ENOUGH - busy} requests waiting"
+        return f"connection pool: {busy} of {self.pool} in use"
 
 
 class Service:

@@ -29,6 +29,7 @@ TASK = (
     "If nothing is known, check until an alert tells you that it is no accident, then find the cause with "
     "restart() and read_log(), and repair it with set_pool(). When it answers 200 again, say what the cause was."
 )
+ANSWER = "The connection pool was exhausted; set_pool(size=32) repaired it."
 KEEP_PICTURES = 2
 MAX_STEPS = 24
 
@@ -105,7 +106,7 @@ class SetPool(_ShopTool):
 
 def watcher(url: str, model: Model, *, pictures: bool, more_tools: Iterable[Tool] = ()) -> CodeAgent:
     """An agent that watches the shop at `url`."""
-    shape: list[Callable[..., Any]] = [AlertOnFailures(), TimestampObservations(format="%H:%M:%S")]
+    shape: list[Callable[..., Any]] = [AlertOnFailures(predicate=answered_5xx), TimestampObservations(format="%H:%M:%S")]
     if pictures:
         shape.append(CaptureScreenshot(lambda: picture_of(url), keep_last=KEEP_PICTURES))
     shape.append(DropInputMessages())
@@ -116,6 +117,11 @@ def watcher(url: str, model: Model, *, pictures: bool, more_tools: Iterable[Tool
         max_steps=MAX_STEPS,
         verbosity_level=-1,  # the demo shows a line a step instead
     )
+
+
+def answered_5xx(step: Any) -> bool:
+    """Whether the shop failed in a step; what memory says of earlier failures does not count."""
+    return "GET /health: 5" in _RECALLED.sub("", getattr(step, "observations", None) or "")
 
 
 def picture_of(url: str) -> Image.Image:
@@ -152,7 +158,7 @@ def _made(name: str, package: str, extra: str, **options: Any) -> Model:
     return getattr(smolagents, name)(**options)
 
 
-# -- what the scripted model does: it reads what the agent saw, and knows nothing else ---------------------------------
+# -- what the scripted model does: it reads what the agent saw, and knows nothing else -------------------------------
 
 
 def decide(messages: list[ChatMessage]) -> str:
@@ -171,7 +177,7 @@ def seen_since_the_task(messages: Iterable[ChatMessage]) -> str:
 _RESPONSE = MessageRole.TOOL_RESPONSE
 _RECALLED = re.compile(r"\[recalled from memory.*?\[end of recalled notes\]", re.DOTALL)
 _STATUS = re.compile(r"GET /health: (\d{3})")
-_WORKED = re.compile(r"What then worked:.*?set_pool\(size=(\d+)\)", re.DOTALL)
+_REPAIRED = re.compile(r"Outcome: .*set_pool\(size=(\d+)\) repaired it")
 _CHECK = "print(check_health())"
 
 
@@ -189,13 +195,12 @@ def next_move(seen: str) -> tuple[str, str]:
     own = _RECALLED.sub("", seen)
     repaired = own.rfind("the pool has ")
     if repaired >= 0 and "GET /health: 200" in own[repaired:]:
-        cause = "its pool of database connections was exhausted; set_pool(size=32) repaired it"
-        return "It answers again.", f"final_answer({f'The checkout failed because {cause}.'!r})"
+        return "It answers again.", f"final_answer('{ANSWER}')"
     if not statuses or statuses[-1] == "200":
         return "I look how the shop is.", _CHECK
     if not recalled and "Nothing was found in memory" not in own and "a colleague: " not in own:
         return "Has this happened before?", "print(recall('the shop answers 503'))"
-    advised = _WORKED.findall(recalled) or re.findall(r"a colleague: .*?(\d+) connections", own)
+    advised = _REPAIRED.findall(recalled) or re.findall(r"a colleague: .*?(\d+) connections", own)
     if advised:
         return "I know what helped.", f"print(set_pool(size={advised[-1]}))\n{_CHECK}"
     if "[ALERT]" not in own:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -67,7 +66,8 @@ def end_with_the_demo() -> None:
     """End this process when the demo has ended, however that came: it holds the other end of our standard input."""
 
     def wait() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1024):  # not sys.stdin: Python cannot end while a thread waits in it
+            pass
         os._exit(3)
 
     threading.Thread(target=wait, daemon=True).start()
