@@ -9,13 +9,13 @@ from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory._errors import SessionError, SessionStorageError
 from smolagents_memory.sessions import ownership, rows
-from smolagents_memory.sessions.executor import RestoreReport
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.running import INTERRUPTED, RunLog
 from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime, typed_state
 from smolagents_memory.sessions.sensors import Sensors, observed
+from smolagents_memory.sessions.variables import RestoreReport
 from smolagents_memory.steps.observed import ObservedMemory
 from smolagents_memory.steps.registry import logger
 from smolagents_memory.steps.values import new_encoder
@@ -43,7 +43,9 @@ class Attachment:
         if not adopted:
             self.report = put_into(agent, restored, self._place)
             self.journal.adopt(restored.live, restored.prompt)
-            self.runtime.begin()
+            found = self.runtime.begin(restored.runtime, self.journal.blobs)
+            if found is not None:
+                self.journal.runtime(found)
         memory = observed(agent)
         memory.journaled_in = self._place
         self.managed = ManagedAgents(self)

@@ -9,13 +9,10 @@ from typing import Any
 
 from smolagents.memory import ActionStep
 
-from smolagents_memory.sessions.executor import (
-    ExecutorCapture,
-    RestoreReport,
-    estimated_size,
-    fold_variables,
-    restore_variables,
-)
+from smolagents_memory.sessions.executor import ExecutorCapture
+from smolagents_memory.sessions.executor import fold as fold_variables
+from smolagents_memory.sessions.variables import RestoreReport, restore_variables
+from smolagents_memory.sessions.watching import Watch, bytes_of
 from smolagents_memory.steps.blobs import Blobs
 from smolagents_memory.steps.registry import logger
 from smolagents_memory.steps.values import NotKept, new_decoder, new_encoder
@@ -35,12 +32,13 @@ class Runtime:
 
     def __init__(self, agent: Any, budget: int) -> None:
         self._agent, self._budget = agent, budget
-        self._digests: dict[str, bytes] = {}
+        self._watches: dict[str, Watch] = {}
         self._capture = ExecutorCapture(budget=budget) if hasattr(agent, "python_executor") else None
 
-    def begin(self) -> None:
-        """Take what is there now for known: it was just restored."""
-        self.changes(None, Blobs())
+    def begin(self, restored: list[dict[str, Any]], blobs: Blobs) -> dict[str, Any] | None:
+        """Look at what was just restored; gives what is to be kept where that is not what is kept already."""
+        found = self.changes(None, blobs)
+        return found if found is not None and fold([*restored, found]) != fold(restored) else None
 
     def changes(self, step: ActionStep | None, blobs: Blobs) -> dict[str, Any] | None:
         """What changed since the last call, or None. Never raises."""
@@ -54,29 +52,31 @@ class Runtime:
                 if variables:
                     delta["variables"] = variables
         except Exception:  # noqa: BLE001 — whatever a value's own code raises: the run goes on
-            logger.exception("the agent's variables could not be kept this time; its steps are")
+            logger.exception("the agent's state could not be kept this time; its steps are")
         return delta or None
 
     def _state_changes(self, blobs: Blobs) -> dict[str, Any]:
-        state = dict(self._agent.state)
-        changed: dict[str, Any] = {}
-        for name, value in state.items():
-            node = self._node(value, blobs)
-            digest = hashlib.blake2b(json.dumps(node).encode(), digest_size=16).digest()
-            if self._digests.get(name) != digest:
-                self._digests[name] = digest
-                changed.setdefault("set", []).append([new_encoder(blobs).encode(name), node])
-        gone = [name for name in self._digests if name not in state]
-        for name in gone:
-            del self._digests[name]
-        return {**changed, "gone": [new_encoder(blobs).encode(name) for name in gone]} if gone else changed
+        before, self._watches = self._watches, {}
+        encoder, kept = new_encoder(blobs), []
+        for name, value in list(self._agent.state.items()):
+            watch = before.get(name)
+            if watch is None or watch.value is not value or not watch.unchanged():
+                watch = Watch(value, self._budget, lambda item: None, _fingerprint)
+                kept.append([encoder.encode(name), encoder.encode(self._within_budget(watch))])
+            self._watches[name] = watch
+        gone = [encoder.encode(name) for name in before if name not in self._watches]
+        return {**({"set": kept} if kept else {}), **({"gone": gone} if gone else {})}
 
-    def _node(self, value: Any, blobs: Blobs) -> Any:
-        size = estimated_size(value, self._budget)
-        if size > self._budget:
-            reason = f"{size / 1e6:.1f} MB: more than the budget of {self._budget / 1e6:.1f} MB"
-            value = NotKept(type(value).__name__, reason)
-        return new_encoder(blobs).encode(value)
+    def _within_budget(self, watch: Watch) -> Any:
+        if not watch.too_large:
+            return watch.value
+        size = f"more than the budget of {self._budget / 1e6:.1f} MB"
+        return NotKept(type(watch.value).__name__, size)
+
+
+def _fingerprint(value: Any) -> bytes:
+    known = bytes_of(value)
+    return known if known is not None else hashlib.sha256(json.dumps(new_encoder().encode(value)).encode()).digest()
 
 
 def fold(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:

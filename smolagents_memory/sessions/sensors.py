@@ -11,7 +11,13 @@ from smolagents.memory import ActionStep, AgentMemory, CallbackRegistry, MemoryS
 
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.running import FAILED, INTERRUPTED, RunLog
-from smolagents_memory.steps.observed import STEP_EDITED, STEPS_CHANGED, SYSTEM_PROMPT_CHANGED, ObservedMemory
+from smolagents_memory.steps.observed import (
+    STALE_STEPS_CHANGED,
+    STEP_EDITED,
+    STEPS_CHANGED,
+    SYSTEM_PROMPT_CHANGED,
+    ObservedMemory,
+)
 from smolagents_memory.steps.registry import logger
 
 
@@ -78,6 +84,8 @@ class Sensors:
             memory.on(STEP_EDITED, self._edited),
             memory.on(SYSTEM_PROMPT_CHANGED, self._prompted),
         ]
+        if shared:  # one call's reset replaces the list into which another one is just about to put its task
+            self._off.append(memory.on(STALE_STEPS_CHANGED, self._missed))
         self._registry = SensingRegistry(agent.step_callbacks, self._before)
         agent.step_callbacks = self._registry
         self._run_before = agent.__dict__.get("run")
@@ -116,6 +124,14 @@ class Sensors:
         journal.commit()
         if journal.error is None:
             self.memory.events.emit("saved", self.memory, steps=len(journal.live), session=journal.position.name)
+
+    def _missed(self, event: Any) -> None:
+        kept = self._journal()
+        if kept is not None:
+            kept[0].appended(event.added)
+            for step in event.added:
+                kept[1].follow(step)
+            kept[0].commit()
 
     def _edited(self, event: Any) -> None:
         kept = self._journal()

@@ -112,7 +112,9 @@ class Session:
         2
         """
         if self._attachment is None:
-            raise SessionError(f"session {self.session_id!r} is not attached to an agent: attach it, then keep a state")
+            raise SessionError(
+                f"session {self.session_id!r} is not attached to an agent: attach it, then keep a state"
+            )
         self._attachment.keep(state)
 
     def flush(self) -> None:

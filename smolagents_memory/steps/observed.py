@@ -20,6 +20,7 @@ from smolagents_memory.steps.plain import WRITERS, write_items
 STEPS_CHANGED = "steps_changed"
 STEP_EDITED = "step_edited"
 SYSTEM_PROMPT_CHANGED = "system_prompt_changed"
+STALE_STEPS_CHANGED = "stale_steps_changed"
 _EVENTS = (STEPS_CHANGED, STEP_EDITED, SYSTEM_PROMPT_CHANGED)
 
 
@@ -45,7 +46,7 @@ class ObservedSteps(list[MemoryStep]):
 
     def _splice(self, start: int, stop: int, new: Iterable[MemoryStep]) -> None:
         added = list(new)
-        if self._memory is None:  # replaced by another list since: a stale reference tells nobody
+        if self._memory is None:
             list.__setitem__(self, slice(start, stop), added)
         else:
             self._memory._splice(self, start, stop, added)
@@ -147,6 +148,7 @@ class ObservedMemory(AgentMemory):
     - `step_edited`: `step`, its `index`, and `inputs_edited`, whether its input messages were. Edits inside a step
       are found when the next change is told, at `flush()`, and when the last listener leaves.
     - `system_prompt_changed`: `system_prompt`, the step.
+    - `stale_steps_changed`: `added`, to a list that has been replaced since: they are not in the memory.
     - `saved` and `restored`: `steps`, how many, and where: `path` or `session`.
 
     A listener that raises is logged and disturbs nobody. Without listeners nothing is looked for and nothing is paid.
@@ -253,7 +255,6 @@ class ObservedMemory(AgentMemory):
         with self._lock:
             old, new = self._steps, self._owned(steps)
             self._find_edits()
-            old._memory = None
             self._steps = new
             if self._snapshots is not None:
                 self._snapshots = [Snapshot(step) for step in new]
@@ -263,6 +264,11 @@ class ObservedMemory(AgentMemory):
 
     def _splice(self, steps: ObservedSteps, start: int, stop: int, added: list[MemoryStep]) -> None:
         with self._lock:
+            if steps is not self._steps:  # a reference from before the list was replaced: its changes are not ours
+                list.__setitem__(steps, slice(start, stop), added)
+                self.events.post(STALE_STEPS_CHANGED, self, added=tuple(added))
+                self.events.deliver()
+                return
             self._find_edits()
             removed = tuple(steps[start:stop])
             list.__setitem__(steps, slice(start, stop), added)
