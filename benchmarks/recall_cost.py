@@ -56,8 +56,8 @@ class Quick:
 
 
 def p50(work: Callable[[str], object], queries: Sequence[str]) -> float:
-    """The median time in ms, after a few to warm up."""
-    for query in queries[:5]:
+    """The median time in ms, after a round to warm up."""
+    for query in queries:
         work(query)
     times = []
     for query in queries:

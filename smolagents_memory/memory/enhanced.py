@@ -124,6 +124,10 @@ class EnhancedAgentMemory(ObservedMemory):
         self._learning.close()
         self.long_term.close()
 
+    def __reduce__(self) -> Any:
+        """A copy, or a pickle, is of working memory alone: long-term memory is in its place and is opened there."""
+        return _working_copy, (self.system_prompt, list(self.steps))
+
     def on(self, event: str, fn: Listener, *, weak: bool = False) -> Callable[[], None]:
         """Call `fn(event)` whenever `event` happens; returns a function that ends it."""
         if event in ("added", "recalled", "forgotten", "archived"):
@@ -242,6 +246,12 @@ class EnhancedAgentMemory(ObservedMemory):
     def tool_call_history(self) -> list[dict[str, Any]]:
         """Each tool call in order: step, tool, arguments, what came back, error."""
         return tool_calls(self.steps)
+
+
+def _working_copy(system_prompt: Any, steps: list[Any]) -> ObservedMemory:
+    copied = ObservedMemory("")
+    copied.system_prompt, copied.steps = system_prompt, steps
+    return copied
 
 
 def _document(text_or_path: str | os.PathLike[str], source: str | None) -> tuple[str, str]:

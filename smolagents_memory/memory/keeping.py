@@ -88,6 +88,8 @@ class SqlKeeper(Keeper):
         self._recall = Recall(vault, self.bank, ranker)
         self._lock = threading.Lock()
         self._uses: dict[int, tuple[float, float]] = {}
+        self._inside = True
+        vault.enter()
 
     def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
         vectors = self.vault.vectors
@@ -178,5 +180,7 @@ class SqlKeeper(Keeper):
 
     def close(self) -> None:
         self.flush()
-        if self.vault.indexes is not None:
-            self.vault.indexes.flush()
+        with self._lock:
+            inside, self._inside = self._inside, False
+        if inside:
+            self.vault.leave()

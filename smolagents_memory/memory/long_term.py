@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,8 @@ from smolagents_memory.stores.vault import open_vault
 
 
 DEFAULT_FOLDER = "agent_memory"
+logger = logging.getLogger("smolagents_memory")
+
 _ITEM = {"text", "key", "importance", "meta", "source", "kind"}
 
 
@@ -199,7 +202,7 @@ class LongTerm:
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
         if not self.keeper.erase():
-            self._tell("purge_prevented", reason="a reader has the database open: bytes of deleted memories remain")
+            logger.warning("a reader has the database open: bytes of deleted memories stay until purge runs again")
         return gone
 
     def stats(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Ranker:
     half_life: float = 30.0
     importance: float = 0.25
     use: float = 0.2
-    candidates: int = 60
+    candidates: int = 40
     widened: int = 20
 
     def own(self, lexical: float, vector: float | None) -> float:

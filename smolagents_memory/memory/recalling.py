@@ -14,20 +14,20 @@ from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.full_text import FullText, full_text_of
 from smolagents_memory.stores.lexical import Lexicon, coverage
 from smolagents_memory.stores.records import Record
-from smolagents_memory.stores.rows import BY_IDS, chunks, record_of
+from smolagents_memory.stores.rows import BY_IDS, numbered, record_of
 from smolagents_memory.stores.vault import Vault
 from smolagents_memory.stores.words import query_words
 
 
 DAY = 86_400.0
+_WORDS = 24  # of a query that candidates are looked up by
+_TEXTS = 20_000  # that hold these words, all together
 
-_items = schema.items.c
-_LIGHT = (_items.id, _items.place, _items.words, _items.word_count)
-_HISTORY = (_items.created, _items.touched, _items.importance, _items.useful)
-_BY_ID = select(*_LIGHT, *_HISTORY).where(_items.id.in_(bindparam("ids", expanding=True)), _items.archived.is_(None))
-_BY_PLACE = select(*_LIGHT, *_HISTORY).where(
-    _items.place.in_(bindparam("places", expanding=True)), _items.archived.is_(None)
+_LIGHT = (
+    "SELECT id, place, words, word_count, created, touched, importance, useful FROM memory_items "
+    "WHERE {column} IN ({{ids}}) AND archived IS NULL"
 )
+_BY_ID, _BY_PLACE = _LIGHT.format(column="id"), _LIGHT.format(column="place")
 _STATE = (
     select(schema.scopes.c.id, schema.scopes.c.live, schema.scopes.c.words, schema.changes.c.last)
     .join(schema.changes, schema.changes.c.id == 1)
@@ -102,7 +102,7 @@ class _Search:
         text = full_text_of(self.connection)
         by_words = self._by_words(text, limit)
         ids = list({*near, *by_words})
-        self._load(row for some in chunks(ids) for row in self.connection.execute(_BY_ID, {"ids": some}).all())
+        self._load(numbered(self.connection, _BY_ID, ids))
         self._score(near, list(self.candidates))
         seen = len(self.candidates)
         self._widen()
@@ -150,10 +150,18 @@ class _Search:
             weight * self.lexicon.rarity(word) for word, weight in self.wanted.items() if word not in self.weights
         ]
         self.lexical_spread = self.lexicon.spread(self.wanted)
-        if len(self.weights) > 24:  # the rarest words tell nearly all
-            rarest = sorted(self.weights.items(), key=lambda pair: -pair[1])[:24]
-            return text.candidates(self.connection, self.scope, dict(rarest), limit)
-        return text.candidates(self.connection, self.scope, self.weights, limit)
+        return text.candidates(self.connection, self.scope, self._telling(), limit)
+
+    def _telling(self) -> dict[str, float]:
+        """The rarest words of the query, as many as can be looked up quickly; the score then counts all of them."""
+        chosen: dict[str, float] = {}
+        texts = 0
+        for word, weight in sorted(self.weights.items(), key=lambda pair: -pair[1])[:_WORDS]:
+            texts += self.lexicon.counts[word]
+            if chosen and texts > _TEXTS:
+                break
+            chosen[word] = weight
+        return chosen
 
     def _load(self, rows: Iterable[Any]) -> list[int]:
         added = []
@@ -176,7 +184,7 @@ class _Search:
             for distance in (-2, -1, 1, 2)
         } - there
         if places:
-            added = self._load(self.connection.execute(_BY_PLACE, {"places": list(places)}).all())
+            added = self._load(numbered(self.connection, _BY_PLACE, list(places)))
             self._score({}, added)
 
     # -- scores ------------------------------------------------------------------------------------------------

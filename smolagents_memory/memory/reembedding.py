@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def reembed(vault: Vault, *, show: bool | None = None) -> int:
     total = vault.missing()
     if not total:
         return 0
-    with _alone(vault) as alone:
+    with _Alone(vault) as alone:
         if not alone:
             logger.info(
                 "another process embeds the memories of %r anew; recall goes by words meanwhile", vault.database
@@ -41,45 +42,49 @@ def reembed(vault: Vault, *, show: bool | None = None) -> int:
         vault.reembedding = True
         try:
             with progress("Embedding memories anew", total, show=show) as advance:
-                while some := _batch(vault):
-                    done += some
-                    advance(some)
+                while vault.missing():  # again, for what was changed meanwhile
+                    after = 0
+                    while rows := _without_vectors(vault, after):
+                        _embed(vault, rows)
+                        after = rows[-1].id
+                        done += len(rows)
+                        advance(len(rows))
         finally:
             vault.reembedding = False
         return done
 
 
-def _batch(vault: Vault) -> int:
+def _without_vectors(vault: Vault, after: int) -> Sequence[Any]:
+    """The next rows that have no vectors of the vault's embedder, by number."""
     assert vault.vectors is not None
-    items, vectors = schema.items.c, schema.vectors.c
+    items, embedders = schema.items.c, schema.embedders.c
     with vault.database.read() as connection:
-        current = connection.execute(
-            select(schema.embedders.c.id).where(schema.embedders.c.name == vault.vectors.name)
-        ).scalar()
-        statement = missing_statement(current, None, RECORDS.add_columns(items.scope_id)).limit(BATCH)
-        rows = connection.execute(statement).all()
-    if not rows:
-        return 0
+        current = connection.execute(select(embedders.id).where(embedders.name == vault.vectors.name)).scalar()
+        statement = missing_statement(current, None, RECORDS.add_columns(items.scope_id)).where(items.id > after)
+        return connection.execute(statement.order_by(items.id).limit(BATCH)).all()
+
+
+def _embed(vault: Vault, rows: Sequence[Any]) -> None:
+    """Embed rows and put their vectors in the place of the old ones, in one transaction."""
+    assert vault.vectors is not None
     matrices = vault.vectors.of_documents([searchable(record_of(row).value) for row in rows])
+    items, vectors = schema.items.c, schema.vectors.c
     with vault.database.write() as connection:
         embedder = embedder_id(connection, vault.vectors.name)
-        ids = [row.id for row in rows]
+        values = {row.id: row.value for row in rows}
+        now = connection.execute(select(items.id, items.value, items.archived).where(items.id.in_(list(values)))).all()
         # what was changed or deleted since it was read comes again, or not at all
-        there: dict[int, Any] = {
-            row.id: row.archived
-            for row in connection.execute(select(items.id, items.value, items.archived).where(items.id.in_(ids)))
-            if any(row.id == old.id and row.value == old.value for old in rows)
-        }
+        there = {row.id: row.archived for row in now if row.value == values[row.id]}
         old = connection.execute(
             select(vectors.id, vectors.scope_id).where(vectors.item_id.in_(list(there)), vectors.live.is_(True))
         ).all()
-        count = len(old) + sum(len(m) for row, m in zip(rows, matrices, strict=True) if row.id in there)
-        number = take_numbers(connection, count)
+        pairs = [(row, matrix) for row, matrix in zip(rows, matrices, strict=True) if row.id in there]
+        number = take_numbers(connection, len(old) + sum(len(matrix) for _, matrix in pairs))
         gone = [{"id": number + n, "scope_id": each.scope_id, "vector_id": each.id} for n, each in enumerate(old)]
         number += len(gone)
         new = []
-        for row, matrix in zip(rows, matrices, strict=True):
-            for part, vector in enumerate(matrix if row.id in there else ()):
+        for row, matrix in pairs:
+            for part, vector in enumerate(matrix):
                 new.append(
                     {"id": number, "item_id": row.id, "scope_id": row.scope_id, "embedder_id": embedder, "part": part,
                      "parts": len(matrix), "live": there[row.id] is None, "vector": vector.tobytes()}
@@ -91,10 +96,9 @@ def _batch(vault: Vault) -> int:
         if new:
             connection.execute(insert(schema.vectors), new)
         connection.execute(update(schema.items).where(items.id.in_(list(there))).values(embedder_id=embedder))
-    return len(rows)
 
 
-class _alone:
+class _Alone:
     """A lock that only one process gets; in RAM and on a server there is nobody to lock out, or no place to."""
 
     def __init__(self, vault: Vault) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -66,6 +67,8 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         self._connect: Callable[[], Any] = lambda: _client(self._folder, url, cloud, client)
         self._held: tuple[Any, Any] | None = None  # the folder's client, and the collection it gave
         self._name = collection if isinstance(collection, str) else None
+        if self._name is not None and all(given is None for given in (path, url, cloud, client)):
+            self._name += f"-{secrets.token_hex(6)}"  # in RAM, a store of its own
         self._own: Any = None if isinstance(collection, str) else collection
         self._process = os.getpid()
         self._vectors = Vectors(_embedder(embedder, self._own))
@@ -258,7 +261,8 @@ def _client(folder: ChromaFolder | None, url: str | None, cloud: Mapping[str, An
         )
     if cloud is not None:
         return chromadb.CloudClient(**cloud)
-    return chromadb.EphemeralClient(settings=settings)
+    # all clients in RAM are one within a process, and refuse to be opened with settings unlike the first one's
+    return chromadb.EphemeralClient(settings=Settings(_env_file=None))  # type: ignore[call-arg]
 
 
 def _named(client: Any, name: str, vectors: Vectors) -> Any:

@@ -94,6 +94,9 @@ class ChromaFolder:
                 self._lock.release()
             self._lock = None
 
+    def __del__(self) -> None:
+        self.close()  # Chroma keeps a client open for ever, and a folder without our lock must have none
+
     def died_opening(self) -> bool:
         """Whether processes died while they opened this folder, as they do when its files are corrupted."""
         marker = self._marker()

@@ -17,7 +17,7 @@ from smolagents_memory.stores.database import Database
 from smolagents_memory.stores.embedding import Vectors
 from smolagents_memory.stores.exact_index import ExactIndex, Floats
 from smolagents_memory.stores.limits import OWN_COLLECTION
-from smolagents_memory.stores.rows import chunks
+from smolagents_memory.stores.rows import chunks, numbered
 
 
 logger = logging.getLogger("smolagents_memory")
@@ -28,14 +28,12 @@ _PRIOR = 10  # how many texts the general experience counts for, in a scope that
 _PRIOR_DEVIATION = 0.1
 
 _vectors = schema.vectors.c
-_OF_ITEMS = select(_vectors.item_id, _vectors.parts, _vectors.vector).where(
-    _vectors.item_id.in_(bindparam("ids", expanding=True)),
-    _vectors.embedder_id == bindparam("embedder"),
-    _vectors.part < 32,
+# each recall's statements are written out: hundreds of numbers as parameters would cost more than running them
+_OF_ITEMS = (
+    "SELECT item_id, parts, vector FROM memory_vectors "
+    "WHERE item_id IN ({ids}) AND embedder_id = {embedder} AND part < 32"
 )
-_ITEM_OF = select(_vectors.id, _vectors.item_id, _vectors.parts).where(
-    _vectors.id.in_(bindparam("ids", expanding=True))
-)
+_ITEM_OF = "SELECT id, item_id, parts FROM memory_vectors WHERE id IN ({ids})"
 _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
 )
@@ -111,16 +109,12 @@ class Indexes:
 
     def items_of(self, connection: Connection, ids: list[int]) -> list[tuple[int, int, int]]:
         """For each vector's number: the number, its memory's, and in how many parts that one is."""
-        return [tuple(row) for some in chunks(ids) for row in connection.execute(_ITEM_OF, {"ids": some}).all()]
+        return numbered(connection, _ITEM_OF, ids)
 
     def vectors_of(self, connection: Connection, items: list[int]) -> tuple[list[int], list[int], Floats]:
         """The vectors of some memories: for each its memory, in how many parts that one is, and the row."""
         embedder = self.embedder_id(connection)
-        rows = [
-            row
-            for some in chunks(items)
-            for row in connection.execute(_OF_ITEMS, {"ids": some, "embedder": embedder}).all()
-        ]
+        rows = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
         matrix = numpy.frombuffer(b"".join([row[2] for row in rows]), dtype=numpy.float32)
         return [row[0] for row in rows], [row[1] for row in rows], matrix.reshape(-1, self.vectors.dimensions)
 
@@ -141,6 +135,12 @@ class Indexes:
             if isinstance(index, ChromaIndex) and self.leads:
                 index.flush()
 
+    def of_name(self, name: str) -> ExactIndex | ChromaIndex | None:
+        """The index of the scope of that name."""
+        with self.database.read() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            return self.of(connection, state.id, state.live) if state is not None else None
+
     def catch_up(self, name: str) -> None:
         """Bring the index of the scope of that name up to date with SQL."""
         with self.database.read() as connection:
@@ -152,9 +152,7 @@ class Indexes:
 
     def serving(self, name: str) -> str:
         """What serves the scope of that name: "chroma", "exact" or "none"."""
-        with self.database.read() as connection:
-            state = connection.execute(_SCOPE, {"name": name}).first()
-            index = self.of(connection, state.id, state.live) if state is not None else None
+        index = self.of_name(name)
         return "chroma" if isinstance(index, ChromaIndex) else "exact" if index is not None else "none"
 
     def repair(self, name: str) -> int:

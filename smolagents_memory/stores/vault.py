@@ -42,6 +42,8 @@ def open_vault(path_or_url: Any, embedder: Embedder | None, *, own_collection: i
         database = open_database(location)
         if vault is None or vault.database is not database or vault.process != os.getpid():
             vault = _open[name] = Vault(database, vectors, folder, own_collection)
+        if vault.indexes is not None:
+            vault.indexes.open_again()
         return vault
 
 
@@ -66,6 +68,8 @@ class Vault:
     def __init__(self, database: Database, vectors: Vectors | None, folder: Path | None, own_collection: int) -> None:
         self.database, self.vectors = database, vectors
         self.process = os.getpid()
+        self._users = 0
+        self._users_lock = threading.Lock()
         self.checked = False  # whether it was looked for memories without vectors
         self.reembedding = False
         self._whole = False
@@ -93,6 +97,19 @@ class Vault:
             self._whole = self.missing() == 0
             self._look_again = time.monotonic() + 1.0
         return self._whole
+
+    def enter(self) -> None:
+        """One more memory uses this vault."""
+        with self._users_lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        """One memory less; the last one closes it, so that another process may have Chroma's folder."""
+        with self._users_lock:
+            self._users -= 1
+            last = self._users <= 0
+        if last:
+            self.close()
 
     def close(self) -> None:
         """Write what waits, let go of Chroma's folder and of the connections."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from smolagents_memory._errors import ToolStateError
+from smolagents_memory._errors import ToolStateError, UnsupportedValueError
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 from smolagents_memory.memory.foreign_keeping import StoreKeeper
 from smolagents_memory.memory.forgetting import ForgettingCurve
@@ -24,6 +24,8 @@ class Place:
     """The memory of a tool. The scope is fixed here: nothing a tool is called with reaches it."""
 
     def __init__(self, memory: Any, scope: Mapping[str, Any] | None) -> None:
+        if scope is not None and not isinstance(memory, (str, os.PathLike)):
+            raise UnsupportedValueError("a live memory or store has its scope already; build that one with the scope")
         self.memory, self.scope = memory, scope
         self._lock = threading.Lock()
         self._opened: LongTerm | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -246,6 +248,15 @@ def test_summary_and_history_say_what_was_done(memory):
         "aqua means water",
     )
     assert history[1]["error"]
+
+
+def test_a_copy_is_of_working_memory_alone():
+    """Locks and databases are not copied."""
+    memory = EnhancedAgentMemory(system_prompt="Be kind.", vector=False)
+    memory.add_message("user", "hello")
+    for copied in (copy.copy(memory), copy.deepcopy(memory), pickle.loads(pickle.dumps(memory))):
+        assert [step.task for step in copied.steps] == ["hello"]
+        assert copied.system_prompt.system_prompt == "Be kind."
 
 
 def test_attaching_keeps_the_steps_and_the_system_prompt():

@@ -6,11 +6,13 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -42,6 +44,7 @@ BUSY = """
 """
 
 
+@pytest.mark.slow
 def test_eight_processes_killed_and_restarted_at_random_lose_nothing_and_the_folder_still_opens(tmp_path, hashed):
     """No error, nothing acknowledged lost, everyone sees everything, nothing to repair."""
     chosen = random.Random(5)
@@ -56,27 +59,34 @@ def test_eight_processes_killed_and_restarted_at_random_lose_nothing_and_the_fol
 
     for slot in range(8):
         start(slot, 0)
-    for round_ in range(1, 7):
-        time.sleep(0.8 + chosen.random())
-        for slot in chosen.sample(range(8), 3):
+
+    def acknowledged():
+        lines = [line for file in log.glob("*.out") for line in file.read_text().splitlines(keepends=True)]
+        return {key for line in lines if line.endswith("\n") for key in line.split()}
+
+    kills, deadline = 0, time.monotonic() + 90  # on a busy machine it takes a while until all have begun
+    while (kills < 16 or len(acknowledged()) < 300) and time.monotonic() < deadline:
+        time.sleep(0.7 + chosen.random())
+        for slot in chosen.sample(range(8), 2):
+            kills += 1
             running[slot].send_signal(signal.SIGKILL)
             assert running[slot].wait(20) == -signal.SIGKILL
-            start(slot, round_)
-    time.sleep(4)
+            start(slot, kills)
+        if len(acknowledged()) < 20 * kills:
+            time.sleep(2)
     for process in running.values():
         process.send_signal(signal.SIGKILL)
         process.wait(20)
     errors = [file.read_text() for file in log.glob("*.err") if "Traceback" in file.read_text()]
     assert not errors, errors[0]
-    lines = [line for file in log.glob("*.out") for line in file.read_text().splitlines(keepends=True)]
-    acknowledged = {key for line in lines if line.endswith("\n") for key in line.split()}
-    assert len(acknowledged) > 200
+    kept = acknowledged()
+    assert len(kept) > 200
     with EnhancedAgentMemory(path, embedder=hashed) as memory:
         there = {record.key for record in memory.long_term.keeper.records()}
-        assert acknowledged <= there
+        assert kept <= there
         assert memory.stats()["index"] == "chroma"
         assert memory.reindex() == {"embedded": 0, "rebuilt": 0}
-        for key in chosen.sample(sorted(acknowledged), 20):
+        for key in chosen.sample(sorted(kept), 20):
             text = memory.long_term.get(key).value
             assert text in [hit.value for hit in memory.recall(text, 5)]
 
@@ -118,6 +128,28 @@ def test_two_processes_see_each_others_memories_at_once(tmp_path, hashed):
         assert mine.recall("theirs second") == []
         other.stdin.close()
         assert other.wait(20) == 0
+
+
+def test_when_the_process_that_has_chroma_closes_it_the_next_one_to_open_gets_it(tmp_path, hashed):
+    """And what it wrote meanwhile is there when the first one opens again."""
+    with EnhancedAgentMemory(tmp_path, embedder=hashed) as memory:
+        memory.remember_many(f"note number {n}" for n in range(20))
+        assert memory.stats()["index"] == "chroma"
+    source = """
+        from conftest import Hashed
+        from smolagents_memory import EnhancedAgentMemory
+        memory = EnhancedAgentMemory(VALUES[0], embedder=Hashed())
+        memory.remember("written meanwhile", key="k")
+        assert memory.recall("written meanwhile", 1)[0].key == "k"
+        assert memory.stats()["leads"]
+        memory.close()
+    """
+    assert worker(source, str(tmp_path)).wait(60) == 0
+    with EnhancedAgentMemory(tmp_path, embedder=hashed) as again:
+        assert again.recall("written meanwhile", 1)[0].key == "k"
+        assert again.stats()["index"] == "chroma"
+        assert again.reindex() == {"embedded": 0, "rebuilt": 0}
+        assert again.long_term.keeper.vault.indexes.of_name("").rebuilt == 0
 
 
 def test_a_forked_child_goes_on_by_itself(tmp_path, hashed):
@@ -220,9 +252,12 @@ def test_another_embedder_re_embeds_in_place_and_goes_on_where_it_was_killed(tmp
     with EnhancedAgentMemory(tmp_path, embedder=hashed) as memory:
         memory.remember_many({"text": f"note number {n} of the log", "key": f"k{n}"} for n in range(count))
     memory.long_term.keeper.vault.close()
-    process = worker(REEMBED, str(tmp_path), 0.002, stdout=subprocess.PIPE)
+    process = worker(REEMBED, str(tmp_path), 0.02, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "opening\n"
-    time.sleep(2.5)
+    anew = "SELECT count(*) FROM memory_items JOIN memory_embedders e ON e.id = embedder_id WHERE e.name = 'another'"
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as base:
+        while base.execute(anew).fetchone()[0] == 0:
+            time.sleep(0.1)
     reader = worker(
         """
         from conftest import Hashed
@@ -250,7 +285,7 @@ def test_eight_threads_recall_and_remember_on_thousands(tmp_path, hashed, fill):
     memory = EnhancedAgentMemory(tmp_path, embedder=hashed)
     fill(memory, 3000)
     errors, times = [], []
-    until = time.monotonic() + 5
+    until = time.monotonic() + 3
 
     def work(number):
         chosen = random.Random(number)

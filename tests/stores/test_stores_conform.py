@@ -153,6 +153,7 @@ def chroma_url():
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.slow
 class TestChromaServer(StoreConformance):
     @pytest.fixture(autouse=True)
     def _server(self, chroma_url):

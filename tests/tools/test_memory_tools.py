@@ -18,6 +18,7 @@ from smolagents_memory import (
     RememberTool,
     StepTool,
     ToolStateError,
+    UnsupportedValueError,
 )
 from smolagents_memory.testing import ScriptedModel, call, code
 
@@ -112,6 +113,8 @@ def test_no_argument_reaches_another_scope(tmp_path):
     assert ForgetTool(str(tmp_path), {"user": "u1"})("secret").startswith("There is no memory")
     with pytest.raises(TypeError):
         tool("password", scope={"user": "u2"})
+    with pytest.raises(UnsupportedValueError, match="scope already"):
+        RecallTool(InMemoryStore(), {"user": "u2"})
 
 
 @pytest.mark.parametrize("kind", [RecallTool, RememberTool, ForgetTool])
