@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 
 def main(arguments: list[str]) -> int:
-    """Be one of them."""
+    """Be one of them. Ctrl-C is for the demo alone, which then ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if arguments[:1] == ["camera"]:
         from smolagents_memory.demo.pictures import be_camera
 

@@ -102,7 +102,12 @@ class Extras:
         rows = [("Monday, killed and resumed", f"{first.steps} steps by several processes: {whole}")]
         rows.append(("Thursday, remembering", f"{later.steps} steps instead of {first.steps}"))
         spent, remembered = _tokens(first), _tokens(later)
-        rows.append(("tokens, estimated" if pictures != "none" else "tokens", f"{remembered:,} instead of {spent:,} ({1 - remembered / max(1, spent):.0%} saved)"))
+        rows.append(
+            (
+                "tokens, estimated" if pictures != "none" else "tokens",
+                f"{remembered:,} instead of {spent:,} ({1 - remembered / max(1, spent):.0%} saved)",
+            )
+        )
         if pictures != "none":
             cut = 1000 * sum(max(0, before - KEEP_PICTURES) for before in range(len(steps)))
             rows.append(("pictures", f"{pictures}, {KEEP_PICTURES} at a time: {cut:,} tokens saved"))

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 480, 240
 _BAR, _STEP, _BOTTOM = 18, 26, 200
+# without a sandbox, which many containers do not allow: it only ever shows the demo's own page
+_OPTIONS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+_PATIENCE = 30  # seconds that a browser may take for a picture
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -120,9 +135,14 @@ class Camera:
     def _photograph(process: subprocess.Popen[str]) -> bytes:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write("shoot\n")
-        process.stdin.flush()
-        path = Path(process.stdout.readline().strip() or os.devnull)
+        deadline = threading.Timer(_PATIENCE, process.kill)
+        deadline.start()
+        try:
+            process.stdin.write("shoot\n")
+            process.stdin.flush()
+            path = Path(process.stdout.readline().strip() or os.devnull)
+        finally:
+            deadline.cancel()
         data = path.read_bytes()
         if not data.startswith(b"\x89PNG"):
             raise ValueError("no picture")
@@ -139,10 +159,7 @@ def be_camera(url: str) -> int:
     with tempfile.TemporaryDirectory(prefix="smolagents-memory-demo-") as folder:
         options = webdriver.ChromeOptions()
         options.binary_location = found[0]
-        for option in (
-            "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
-            "--disable-background-networking --disable-component-update --disable-sync --disable-dev-shm-usage"
-        ).split():
+        for option in _OPTIONS:
             options.add_argument(option)
         options.add_argument(f"--user-data-dir={folder}/profile")
         options.add_argument(f"--window-size={WIDTH},{HEIGHT + 140}")  # the frame takes some, also without a screen

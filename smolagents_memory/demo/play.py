@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from smolagents import Model
 
 from smolagents_memory.demo.pictures import Camera
 from smolagents_memory.demo.screen import Screen
@@ -42,21 +43,32 @@ class Play:
             try:
                 stack.enter_context(FileLock(self.folder / "demo.lock", timeout=0))
             except Timeout:
-                self.screen.say(f"Another demo is being played in {self.folder}; give this one another --folder.", "red")
+                self.screen.say(
+                    f"Another demo is being played in {self.folder}; give this one another --folder.", "red"
+                )
                 return 1
-            began = time.monotonic()
-            self._open(stack, mode)
-            code = self._to_the_end() if mode == "full" else self._monday()
-            if code:
-                return code
-            from smolagents_memory.demo.extras import Extras
+            try:
+                return self._play(stack, mode, made)
+            except KeyboardInterrupt:
+                self.screen.say("Stopped. Run the demo again to go on.", "red")
+                return 130
 
-            extras = Extras(self.folder, self.shop, self.service.url, made, self.screen)
-            extras.play(mode)
-            if mode == "full":
-                extras.summary(self.camera.kind if self.pictures else "none", time.monotonic() - began)
+    def _play(self, stack: ExitStack, mode: str, model: Model) -> int:
+        from smolagents_memory.demo.extras import Extras
+
+        began = time.monotonic()
+        self._open(stack, mode)
+        in_the_middle = self.shop.act in (WATCH, GO_ON, REMEMBER)
+        code = self._to_the_end() if mode == "full" else self._monday()
+        if code:
+            return code
+        extras = Extras(self.folder, self.shop, self.service.url, model, self.screen)
+        extras.play(mode)
+        if mode == "full":
+            extras.summary(self.camera.kind if self.pictures else "none", time.monotonic() - began)
+        if mode == "full" or not in_the_middle:
             self.shop.begin(OVER)
-            return 0
+        return 0
 
     @property
     def pictures(self) -> bool:
@@ -145,13 +157,16 @@ class Play:
             if code == 0 or self.shop.act != act:
                 if code:
                     self.screen.say(
-                        f"kill -9 {self._worker.pid}: the agent died while it read the log. The shop lives on.", "bold red"
+                        f"kill -9 {self._worker.pid}: the agent died while it read the log. The shop lives on.",
+                        "bold red",
                     )
                 return 0
             if code > 0:
                 self.screen.say(f"The agent's process ended with exit code {code}; see above.", "red")
                 return 1
-            self.screen.say(f"Process {self._worker.pid} was killed (signal {-code}); another one goes on.", "bold red")
+            self.screen.say(
+                f"Process {self._worker.pid} was killed (signal {-code}); another one goes on.", "bold red"
+            )
         self.screen.say(f"The agent's process was killed {_PATIENCE} times; run the demo again to go on.", "red")
         return 1
 

@@ -12,12 +12,14 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
+from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 
 
 _TIME = re.compile(r"^\[[^\]]*\] ")
-_FRAME = re.compile(r"^(Execution logs:|Last output from code snippet:|None)\s*$")
+_FRAME = re.compile(r"^(Execution logs:|Last output from code snippet:|None|\[\d+ images? removed\])\s*$")
+_CALL = re.compile(r"\b(?!print|append|len|str)[a-z_]+\([^()]*\)")
 _PAUSE = 0.25  # seconds after a step, for whoever reads along
+_COURSE = 14  # signs of a run
 _DONE = 36  # the width of what was done
 
 
@@ -55,8 +57,7 @@ class Screen:
         """A step in a line: its number, what was done, what came back."""
         what = Text(done(step))
         what.truncate(_DONE, overflow="ellipsis", pad=True)
-        line = Text.assemble((f"{getattr(step, 'step_number', ''):>4}  ", "dim"), what, "  ", came_back(step))
-        self._line(line)
+        self._line(Text.assemble((f"{getattr(step, 'step_number', ''):>4}  ", "dim"), what, "  ", came_back(step)))
         for line in (step.observations or "").splitlines() if isinstance(step, ActionStep) else ():
             if line.startswith("[ALERT]"):
                 self._line(Text(" " * (_DONE + 8) + line, "bold yellow"))
@@ -70,6 +71,7 @@ class Screen:
         for name, steps in runs:
             signs = [sign(step) for step in steps if isinstance(step, ActionStep)]
             shown = Text(" ").join(signs)
+            shown.truncate(2 * _COURSE, overflow="ellipsis", pad=True)
             self._line(Text.assemble((f"  {name:<10}", "bold"), shown, (f"   {len(signs)} steps", "dim")))
 
     def table(self, title: str, rows: Iterable[tuple[str, str]], style: str = "bold") -> None:
@@ -90,13 +92,12 @@ def done(step: Any) -> str:
     >>> done(ActionStep(step_number=1, timing=None, code_action="print(restart())\\nprint(check_health())"))
     'restart(), check_health()'
     """
-    if isinstance(step, TaskStep):
-        return "a new task"
-    if not getattr(step, "code_action", None):
-        return "tells it" if getattr(step, "observations", None) and not step.model_output else "thinks"
-    lines = [line.strip() for line in step.code_action.splitlines() if line.strip()]
-    short = ", ".join(line[6:-1] if line.startswith("print(") and line.endswith(")") else line for line in lines)
-    return "final_answer" if short.startswith("final_answer(") else short
+    source = getattr(step, "code_action", None)
+    if not source:
+        return "is told" if getattr(step, "observations", None) and not step.model_output else "thinks"
+    if "final_answer(" in source:
+        return "final_answer"
+    return ", ".join(_CALL.findall(source)) or source.strip().splitlines()[0]
 
 
 def sign(step: ActionStep) -> Text:
@@ -127,4 +128,4 @@ def came_back(step: Any) -> Text:
     lines = [_TIME.sub("", line).strip() for line in text.splitlines() if "[ALERT]" not in line]
     lines = [line for line in lines if line and not _FRAME.match(line)]
     shown = lines[-1] if lines else ""
-    return Text(shown, "red" if re.search(r"\b503\b", shown) else "")
+    return Text(shown, "red" if "GET /health: 5" in shown else "")

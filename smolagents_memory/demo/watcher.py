@@ -29,12 +29,12 @@ TASK = (
     "If nothing is known, check until an alert tells you that it is no accident, then find the cause with "
     "restart() and read_log(), and repair it with set_pool(). When it answers 200 again, say what the cause was."
 )
-ANSWER = "The connection pool was exhausted; set_pool(size=32) repaired it."
+ANSWER = "Too few connections: set_pool(size=32) repaired it ({len(answers)} checks)."
 KEEP_PICTURES = 2
 MAX_STEPS = 24
 
 
-class _ShopTool(Tool):  # type: ignore[misc]  # smolagents is not typed
+class _ShopTool(Tool):
     output_type = "string"
 
     def __init__(self, url: str) -> None:
@@ -106,7 +106,10 @@ class SetPool(_ShopTool):
 
 def watcher(url: str, model: Model, *, pictures: bool, more_tools: Iterable[Tool] = ()) -> CodeAgent:
     """An agent that watches the shop at `url`."""
-    shape: list[Callable[..., Any]] = [AlertOnFailures(predicate=answered_5xx), TimestampObservations(format="%H:%M:%S")]
+    shape: list[Callable[..., Any]] = [
+        AlertOnFailures(predicate=answered_5xx),
+        TimestampObservations(format="%H:%M:%S"),
+    ]
     if pictures:
         shape.append(CaptureScreenshot(lambda: picture_of(url), keep_last=KEEP_PICTURES))
     shape.append(DropInputMessages())
@@ -178,14 +181,16 @@ _RESPONSE = MessageRole.TOOL_RESPONSE
 _RECALLED = re.compile(r"\[recalled from memory.*?\[end of recalled notes\]", re.DOTALL)
 _STATUS = re.compile(r"GET /health: (\d{3})")
 _REPAIRED = re.compile(r"Outcome: .*set_pool\(size=(\d+)\) repaired it")
-_CHECK = "print(check_health())"
+_CHECK = "answers.append(check_health())\nprint(answers[-1])"
 
 
 def next_move(seen: str) -> tuple[str, str]:
     """A thought and a piece of code.
 
-    >>> next_move("New task: …")[1]
-    'print(check_health())'
+    >>> print(next_move("New task: …")[1])
+    answers = []
+    answers.append(check_health())
+    print(answers[-1])
     >>> next_move("GET /health: 503")[1]
     "print(recall('the shop answers 503'))"
     """
@@ -195,9 +200,11 @@ def next_move(seen: str) -> tuple[str, str]:
     own = _RECALLED.sub("", seen)
     repaired = own.rfind("the pool has ")
     if repaired >= 0 and "GET /health: 200" in own[repaired:]:
-        return "It answers again.", f"final_answer('{ANSWER}')"
-    if not statuses or statuses[-1] == "200":
-        return "I look how the shop is.", _CHECK
+        return "It answers again.", f"final_answer(f'{ANSWER}')"
+    if not statuses:
+        return "I look how the shop is, and keep the answers.", f"answers = []\n{_CHECK}"
+    if statuses[-1] == "200":
+        return "I look again.", _CHECK
     if not recalled and "Nothing was found in memory" not in own and "a colleague: " not in own:
         return "Has this happened before?", "print(recall('the shop answers 503'))"
     advised = _REPAIRED.findall(recalled) or re.findall(r"a colleague: .*?(\d+) connections", own)
