@@ -87,16 +87,6 @@ def sentence_weights(best: Sequence[float]) -> list[float]:
     return [math.exp(10.0 * (each - top)) for each in best]
 
 
-def best_of_parts(cosine: float, parts: int, deviation: float) -> float:
-    """The similarity of the best of several parts, made fair: of many random parts the best looks good by chance."""
-    if parts <= 1:
-        return cosine
-    return cosine - PARTS_SHARE * deviation * math.sqrt(2 * math.log(parts)) * 0.8
-
-
-PARTS_SHARE = 0.6  # the parts of one text are alike: the chance is less than for texts apart
-
-
 def relevance(cosine: float | None, coverage: float) -> float:
     """How sure it is, from 0 to 1, that a memory has to do with the query: apart from what else is in memory."""
     if cosine is None:

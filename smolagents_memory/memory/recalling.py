@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
-from smolagents_memory.memory.ranking import Candidate, Ranker, best_of_parts, lent, relevance, sentence_weights
+from smolagents_memory.memory.ranking import Candidate, Ranker, lent, relevance, sentence_weights
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.bank import Bank
+from smolagents_memory.stores.embedding import best_of_parts
 from smolagents_memory.stores.full_text import FullText, full_text_of
 from smolagents_memory.stores.lexical import Lexicon, coverage
 from smolagents_memory.stores.records import Record

@@ -42,7 +42,7 @@ class Attachment:
         restored.warn(session.session_id)
         if not adopted:
             self.report = put_into(agent, restored, self._place)
-            self.journal.adopt(restored.live, restored.prompt)
+            self.journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
@@ -87,7 +87,7 @@ class Attachment:
         try:
             self.journal.check_ownership()
         except SessionStorageError as error:
-            logger.error("session %r cannot be read now: %s", self.session.session_id, error)
+            self.journal.hold(error, "the run begins all the same")
         self.log.announced = max_steps
 
         def ended(state: str, error: BaseException | None) -> None:
@@ -162,7 +162,8 @@ class Attachment:
             rows.let_go(self.session.database, self.journal.position, self._token)
         except SessionStorageError as error:
             ownership.release(self._token)
-            logger.error("session %r could not be let go: %s", self.session.session_id, error)
+            if self.journal.error is None:  # otherwise it was said
+                logger.error("session %r could not be let go: %s", self.session.session_id, error)
 
 
 def _same_objects(steps: Sequence[MemoryStep], others: Sequence[MemoryStep]) -> bool:

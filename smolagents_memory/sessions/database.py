@@ -22,6 +22,7 @@ from smolagents_memory.steps.registry import logger
 
 
 Durability = Literal["power", "process"]
+FileId = tuple[int, int]
 _WAIT = 30.0  # seconds to wait for another writer
 
 
@@ -37,6 +38,7 @@ class Database:
         self.sqlite = url.get_backend_name() == "sqlite"
         self.engine = _engine(url, durability)
         self._prepared = False
+        self.file: FileId | None = None  # the file that was prepared
 
     @classmethod
     def at(cls, url: str | URL, durability: Durability = "power") -> Database:
@@ -62,10 +64,10 @@ class Database:
     # -- transactions ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection that sees one state of the database from beginning to end."""
+    def reading(self, file: FileId | None = None) -> Iterator[Connection]:
+        """A connection that sees one state of the database from beginning to end; of that file and of no other."""
         with self._faults_named("read"):
-            self.prepare()
+            self.prepare(file)
             with self.engine.connect() as connection:
                 if not self.sqlite:
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
@@ -73,10 +75,10 @@ class Database:
                     yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A connection in a transaction that nobody else's can get in the way of."""
+    def writing(self, file: FileId | None = None) -> Iterator[Connection]:
+        """A connection in a transaction that nobody else's can get in the way of; to that file and to no other."""
         with self._faults_named("written"):
-            self.prepare()
+            self.prepare(file)
             with self._immediate() as connection:
                 yield connection
 
@@ -100,27 +102,52 @@ class Database:
 
     # -- the schema --------------------------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        """Make the tables, or bring older ones to the newest schema after a backup. Done once for each process."""
-        if self._prepared and (self.path is None or self.path.exists()):
+    def prepare(self, file: FileId | None = None) -> None:
+        """Make the tables, or bring older ones to the newest schema after a backup. Done once for each process.
+
+        A `file` that was there before must be there still: nobody makes an empty database in its place.
+        """
+        found = self._file_now()
+        if file is not None and file != found:
+            raise FileNotFoundError("the file was deleted, moved or replaced since the session was attached")
+        if self._prepared and found == self.file:
             return
-        with self._opening:
+        with self._opening, self._faults_named("opened"):
+            if self._prepared:  # another file is there, or none
+                self.engine.dispose()
+                self._prepared = False
             if self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                if self._prepared:  # the file was taken away under us
-                    self.engine.dispose()
             with self._immediate() as connection:
                 if not self.sqlite:  # two first opens at once: the second waits here
                     connection.execute(text("SELECT pg_advisory_xact_lock(727467)"))
                 version = self._version(connection)
                 if version is None:
+                    self._refuse_foreign_tables(connection)
                     schema.metadata.create_all(connection)
                     stamp(connection)
             if version is not None and version != schema.HEAD:
                 from smolagents_memory.sessions.migrating import migrate
 
                 migrate(self, version)
+            self.file = self._file_now()
             self._prepared = True
+
+    def _file_now(self) -> FileId | None:
+        """Which file is at the path."""
+        try:
+            found = self.path.stat() if self.path is not None else None
+        except FileNotFoundError:
+            found = None
+        return None if found is None else (found.st_dev, found.st_ino)
+
+    def _refuse_foreign_tables(self, connection: Connection) -> None:
+        theirs = sorted(schema.metadata.tables.keys() & set(inspect(connection).get_table_names()))
+        if theirs:
+            raise SessionStorageError(
+                f"{self} has a table {theirs[0]!r} that smolagents-memory did not make. Nothing was changed: keep "
+                "sessions in a database of their own"
+            )
 
     def _version(self, connection: Connection) -> str | None:
         if not inspect(connection).has_table(schema.VERSION_TABLE):
@@ -175,7 +202,8 @@ def _engine(url: URL, durability: Durability) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
-        engine = create_engine(url, pool_pre_ping=True)
+        waiting = {} if "connect_timeout" in url.query else {"connect_timeout": 10}  # psycopg's own is for ever
+        engine = create_engine(url, pool_pre_ping=True, connect_args=waiting)
     except (ModuleNotFoundError, NoSuchModuleError):
         raise MissingExtraError("a session in Postgres", "postgres") from None
     if durability == "process":

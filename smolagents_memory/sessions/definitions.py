@@ -163,7 +163,7 @@ class Definitions:
             return self._add("class", cls, why=NO_SOURCE) if certainly_own else None
         body = ast.parse(text).body[0].body  # type: ignore[attr-defined]
         methods = {each.name: ast.unparse(each) for each in body if isinstance(each, ast.FunctionDef)}
-        made = [vars(cls).get(name) for name in methods]
+        made = [_unwrapped(vars(cls).get(name)) for name in methods]
         self._methods.update((id(each), each) for each in made if hasattr(each, "__source__"))
         bases = tuple(base for base in cls.__bases__ if self.of(base) is not None)
         known = self._add("class", cls, bases=bases, methods=methods)
@@ -199,12 +199,17 @@ def own_attributes(value: Any) -> dict[str, Any] | None:
     return held if isinstance(held, dict) else None
 
 
+def _unwrapped(method: Any) -> Any:
+    """The function itself: Python wraps some special methods on its own."""
+    return getattr(method, "__func__", method)
+
+
 def _may_have_made(source: ast.ClassDef, cls: type) -> bool:
     """Whether a class may have been made from this source: its methods and attributes are all there."""
     inside = vars(cls)
     for each in source.body:
         if isinstance(each, ast.FunctionDef):
-            if getattr(inside.get(each.name), "__source__", None) != ast.unparse(each):
+            if getattr(_unwrapped(inside.get(each.name)), "__source__", None) != ast.unparse(each):
                 return False
         elif isinstance(each, ast.Assign):
             known = {*inside, *getattr(cls, "__members__", ())}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
+import warnings
 import zlib
 from typing import Any
 
-from smolagents_memory._errors import DecodeError
+from smolagents_memory._errors import DecodeError, MemoryLossWarning
 from smolagents_memory.steps.lines import parse_json
+from smolagents_memory.steps.registry import logger
 
 
 VERSION = 1
@@ -47,6 +49,24 @@ def unpack_bytes(data: bytes) -> bytes:
 def unpack(data: bytes) -> Any:
     """The record of an envelope; a damaged one raises DecodeError."""
     return parse_json(unpack_bytes(data))
+
+
+def unpack_if_whole(data: bytes, what: str) -> dict[str, Any]:
+    """The record of an envelope; a damaged one is named in a warning, and is empty."""
+    try:
+        record = unpack(data)
+    except DecodeError as error:
+        warn_of_loss(f"{what} is damaged ({error}); all the rest is read")
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def warn_of_loss(text: str) -> None:
+    """A MemoryLossWarning; where warnings are errors a line in the log: what can be read must not be lost to that."""
+    try:
+        warnings.warn(text, MemoryLossWarning, stacklevel=4)
+    except MemoryLossWarning:
+        logger.warning(text)
 
 
 def as_key(text: str) -> bytes:

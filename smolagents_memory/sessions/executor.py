@@ -32,7 +32,7 @@ __all__ = ["ExecutorCapture", "RestoreReport", "fold", "restore_variables"]
 
 # the executor's own entries
 PRIVATE = frozenset({"__name__", "_print_outputs", "_operations_count"})
-_SECTIONS = ("variables", "shared", "functions", "definitions", "imports", "gone", "missing")
+_SECTIONS = ("variables", "shared", "functions", "definitions", "imports", "overridden", "missing")
 
 
 def fold(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -128,7 +128,8 @@ class ExecutorCapture:
         self._definitions.look_at(executor.state, codes)
         self._imports = self._find_imports(bound, codes)
         untouched = {name for name, value in sent.items() if name in bound and bound[name] is value}
-        self._ever_sent |= untouched | (deleted_names(code) & sent.keys())
+        # run() sends all of it: what is not there as it was sent was changed by the agent's code
+        self._ever_sent |= untouched | (sent.keys() & (bound.keys() | deleted_names(code)))
         aliases = {id(sent[name]): name for name in untouched if not is_atom(sent[name])}
         variables = {
             name: value
@@ -144,8 +145,8 @@ class ExecutorCapture:
         self._encode([name for name in within if name not in self._parts], blobs)
         missing.update({name: self._lost[name] for name in within if name in self._lost})
         functions = self._functions({name: each for name, each in tools.items() if name not in bound}, missing)
-        gone = {name for name in sent if name not in bound} & self._ever_sent
-        document = self._assembled(sent_too, functions, missing, gone)
+        overridden = {name for name in sent if name not in untouched} & self._ever_sent
+        document = self._assembled(sent_too, functions, missing, overridden)
         self._bound, self._tools, self._sent = bound, tools, sent
         return document
 
@@ -254,7 +255,7 @@ class ExecutorCapture:
         return found
 
     def _assembled(
-        self, sent_too: dict[str, str], functions: dict[str, int], missing: dict[str, str], gone: set[str]
+        self, sent_too: dict[str, str], functions: dict[str, int], missing: dict[str, str], overridden: set[str]
     ) -> dict[str, Any]:
         kept = {name: part for name, part in self._parts.items() if name not in missing}
         self._shared = closure(kept.values(), self._shared)
@@ -269,7 +270,7 @@ class ExecutorCapture:
             "functions": functions,
             "definitions": {str(each.number): each.record() for each in self._definitions.needed(uses)},
             "imports": {name: each[0] for name, each in self._imports.items()},
-            "gone": dict.fromkeys(sorted(gone), True),
+            "overridden": dict.fromkeys(sorted(overridden), True),
             "missing": missing,
         }
         before = self._document or _empty()

@@ -15,7 +15,7 @@ from sqlalchemy import insert, select, update
 from smolagents_memory._errors import SessionConflictError, SessionStorageError
 from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.blobbing import insert_blobs
-from smolagents_memory.sessions.database import Database
+from smolagents_memory.sessions.database import Database, FileId
 from smolagents_memory.sessions.envelope import pack, pack_text
 from smolagents_memory.sessions.records import Kept, RecordWriter, Row
 from smolagents_memory.steps.edits import Snapshot
@@ -47,6 +47,7 @@ class Position:
     next_record: int
     owner: bytes
     name: str
+    file: FileId | None = None
     run: int = 0
 
 
@@ -61,7 +62,7 @@ class Journal:
         self.prompt: Kept | None = None
         self.lock = threading.RLock()
         self.error: Exception | None = None
-        self._writer = RecordWriter(position.next_record, self._shown)
+        self._writer = RecordWriter(position.next_record, lambda: (kept.number for kept in self._kept_now()))
         self._entry = Entry()
         self._pending: deque[Entry] = deque()
         self._fresh: dict[int, tuple[Kept, Snapshot]] = {}
@@ -102,13 +103,17 @@ class Journal:
     def _place(self, step: MemoryStep) -> int | None:
         return next((place for place, kept in enumerate(self.live) if kept.step is step), None)
 
-    def adopt(self, live: list[Kept], prompt: Kept | None) -> None:
-        """Go on from what was restored."""
+    def adopt(self, live: list[Kept], prompt: Kept | None, *, whole: bool = True) -> None:
+        """Go on from what was restored, whole or damaged."""
         self.live, self.prompt = live, prompt
+        for kept in self._kept_now():
+            self._writer.adopt(kept.number, kept.step)
+        if not whole:  # places in the list are other ones now than in what was written so far
+            self._begin_anew()
 
-    def _shown(self) -> Iterable[tuple[int, MemoryStep]]:
-        for kept in ([self.prompt] if self.prompt else []) + self.live:
-            yield kept.number, kept.step
+    def _kept_now(self) -> list[Kept]:
+        fresh = [kept for kept, _ in self._fresh.values()]
+        return [*([self.prompt] if self.prompt else []), *self.live, *fresh]
 
     # -- noting ------------------------------------------------------------------------------------------------
 
@@ -203,11 +208,11 @@ class Journal:
             try:
                 self._write()
             except SessionConflictError as error:
-                self._hold(error, "somebody else writes to it")
+                self.hold(error, "somebody else writes to it")
             except SessionStorageError as error:
-                self._hold(error, "the run goes on, and it is tried again with the next step")
+                self.hold(error, "the run goes on, and it is tried again with the next step")
             except Exception as error:  # noqa: BLE001 — whatever it is, it must not reach the run
-                self._hold(error, "the run goes on; this is a defect of the journal")
+                self.hold(error, "the run goes on; this is a defect of the journal")
 
     def _close_entry(self) -> None:
         entry, self._entry = self._entry, Entry()
@@ -217,7 +222,8 @@ class Journal:
         losses, self._writer.losses = self._writer.losses, []
         warn_of_losses(losses, f"Session {self.position.name!r}")
 
-    def _hold(self, error: Exception, then: str) -> None:
+    def hold(self, error: Exception, then: str) -> None:
+        """Keep an error for `flush`; it is logged once."""
         if self.error is None:
             logger.error("session %r is not being written: %s (%s)", self.position.name, error, then)
         self.error = error
@@ -232,6 +238,7 @@ class Journal:
             except Exception as error:
                 self.error = error
                 raise
+            self.error = None
 
     def check_ownership(self) -> None:
         """Raise SessionConflictError if somebody else has taken the session over."""
@@ -243,7 +250,7 @@ class Journal:
 
     def _still_ours(self) -> bool:
         table = schema.sessions
-        with self.database.reading() as connection:
+        with self.database.reading(self.position.file) as connection:
             found = connection.execute(
                 select(table.c.revision, table.c.owner).where(table.c.id == self.position.id)
             ).one_or_none()
@@ -266,7 +273,7 @@ class Journal:
         if not self._pending:
             return
         revision = self.position.revision
-        with self.database.writing() as connection:
+        with self.database.writing(self.position.file) as connection:
             for entry in self._pending:
                 revision += 1
                 self._write_entry(connection, entry, revision)

@@ -44,6 +44,8 @@ def _purge_sqlite(database: Database, path: Path) -> None:
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except sqlite3.OperationalError as error:
             raise _prevented(database, str(error)) from error
+        except sqlite3.DatabaseError as error:
+            raise SessionStorageError(f"{database} could not be purged: {error}") from error
     if busy:
         raise _prevented(database, "a reader still needs the log")
 

@@ -15,7 +15,7 @@ from smolagents_memory._errors import SessionConflictError
 from smolagents_memory.sessions import maintenance, ownership, rows, schema
 from smolagents_memory.sessions.attachment import describe_agent
 from smolagents_memory.sessions.database import Database, Durability
-from smolagents_memory.sessions.envelope import from_key, unpack
+from smolagents_memory.sessions.envelope import from_key, unpack_if_whole
 from smolagents_memory.sessions.running import INTERRUPTED, Run, described
 from smolagents_memory.sessions.runtime import VARIABLES_BUDGET, Runtime
 from smolagents_memory.sessions.session import Session
@@ -153,7 +153,7 @@ class SessionManager:
 def _info(row: Any, runs: list[Any]) -> SessionInfo:
     last: Run | None = None
     if runs:
-        last = described(runs[-1], unpack(runs[-1].details), alive=ownership.is_alive(row.owner))
+        last = described(runs[-1], alive=ownership.is_alive(row.owner))
     return SessionInfo(
         session_id=from_key(row.name),
         state=last.state if last else ("empty" if row.revision == 0 else INTERRUPTED),
@@ -164,5 +164,5 @@ def _info(row: Any, runs: list[Any]) -> SessionInfo:
         input_tokens=sum(run.input_tokens for run in runs),
         output_tokens=sum(run.output_tokens for run in runs),
         last_task=last.task if last else None,
-        agent=unpack(row.agent),
+        agent=unpack_if_whole(row.agent, f"what is noted of the agent of session {from_key(row.name)!r}"),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,14 +9,14 @@ from typing import Any
 from smolagents.memory import MemoryStep, SystemPromptStep
 from sqlalchemy import Connection, select
 
-from smolagents_memory._errors import DecodeError, MemoryLossWarning, SessionDamagedError
+from smolagents_memory._errors import DecodeError, SessionDamagedError
 from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.blobbing import StoredBlobs
-from smolagents_memory.sessions.envelope import unpack
+from smolagents_memory.sessions.envelope import unpack, warn_of_loss
 from smolagents_memory.sessions.records import Kept, with_base
 from smolagents_memory.steps.codec import INPUTS, build_step
+from smolagents_memory.steps.graph import TAG
 from smolagents_memory.steps.messages import InputMessages, MessageReader
-from smolagents_memory.steps.registry import logger
 from smolagents_memory.steps.values import new_decoder
 
 
@@ -28,10 +27,21 @@ _BATCH = 500  # numbers in one statement
 class Outline:
     """A session's list of steps, by the numbers of their records."""
 
-    live: list[list[int]] = field(default_factory=list)  # [original, newest] for each step
+    live: list[list[int] | None] = field(default_factory=list)  # [original, newest] for each step, None if lost
     prompt: int | None = None
     runtime: list[Any] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
+    doubtful: bool = False
+    """Whether the row before could not be read."""
+
+    @property
+    def known(self) -> list[list[int]]:
+        """The live steps of which something is known."""
+        return [pair for pair in self.live if pair is not None]
+
+    def reach(self, length: int) -> None:
+        """The list is known to have been so long: what is missing at its end was in a row that was lost."""
+        self.live.extend([None] * (length - len(self.live)))
 
 
 @dataclass
@@ -50,19 +60,22 @@ class Restored:
 
     def warn(self, name: str) -> None:
         """Say what could not be read."""
-        if not self.losses:
-            return
-        text = f"session {name!r}: {len(self.live)} steps were read; lost: {'; '.join(self.losses[:8])}"
-        try:
-            warnings.warn(text, MemoryLossWarning, stacklevel=4)
-        except MemoryLossWarning:  # warnings are errors here; what can be read must not be lost to that
-            logger.warning(text)
+        if self.losses:
+            lost = "; ".join(self.losses[:8])
+            warn_of_loss(f"session {name!r}: {len(self.live)} steps were read; lost: {lost}")
 
 
 def read_outline(connection: Connection, session: int, checkpoint: int, until: int | None = None) -> Outline:
     """Follow the journal from its checkpoint, up to a revision if one is given."""
+    outline = _followed(connection, session, checkpoint, until)
+    if checkpoint and outline.losses and outline.losses[0].startswith(_lost(checkpoint)):
+        return _followed(connection, session, 0, until)  # what stood in the checkpoint follows from all before it
+    return outline
+
+
+def _followed(connection: Connection, session: int, start: int, until: int | None) -> Outline:
     table, outline = schema.journal, Outline()
-    rows = select(table.c.revision, table.c.changes).where(table.c.session == session, table.c.revision >= checkpoint)
+    rows = select(table.c.revision, table.c.changes).where(table.c.session == session, table.c.revision >= start)
     if until is not None:
         rows = rows.where(table.c.revision <= until)
     for revision, changes in connection.execute(rows.order_by(table.c.revision)):
@@ -70,18 +83,30 @@ def read_outline(connection: Connection, session: int, checkpoint: int, until: i
             for change in unpack(changes):
                 _follow(outline, change)
         except (DecodeError, LookupError, TypeError, ValueError) as error:
-            outline.losses.append(f"what happened at revision {revision} ({error})")
+            outline.losses.append(f"{_lost(revision)} ({error})")
+            outline.doubtful = True
+        else:
+            outline.doubtful = False
     return outline
+
+
+def _lost(revision: int) -> str:
+    return f"what happened at revision {revision}"
 
 
 def _follow(outline: Outline, change: list[Any]) -> None:
     kind = change[0]
     if kind == "splice":
         _, start, removed, added = change
+        if outline.doubtful and start == removed == 0:
+            outline.live.clear()  # a task at the very beginning: what was lost is a reset
+        outline.reach(start)
         outline.live[start : start + removed] = added
     elif kind == "edit":
         _, index, number = change
-        outline.live[index] = [outline.live[index][0], number]
+        outline.reach(index + 1)
+        before = outline.live[index]
+        outline.live[index] = [number if before is None else before[0], number]
     elif kind == "prompt":
         outline.prompt = change[1]
     elif kind == "runtime":
@@ -96,17 +121,21 @@ def _follow(outline: Outline, change: list[Any]) -> None:
 def restore(connection: Connection, session: int, outline: Outline) -> Restored:
     """Rebuild the steps of an outline. What is damaged is left out and named; the rest is read."""
     reader = _Reader(connection, session)
-    wanted = [pair[1] for pair in outline.live] + ([outline.prompt] if outline.prompt is not None else [])
+    wanted = [pair[1] for pair in outline.known] + ([outline.prompt] if outline.prompt is not None else [])
     steps = reader.read(wanted)
-    losses = outline.losses + reader.losses
-    live = [_kept(steps[newest], original, newest) for original, newest in outline.live if newest in steps]
+    live = [_kept(steps[newest], original, newest) for original, newest in outline.known if newest in steps]
     prompt = None
     if outline.prompt is not None and isinstance(steps.get(outline.prompt), SystemPromptStep):
         prompt = _kept(steps[outline.prompt], outline.prompt, outline.prompt)
     for name in _blob_names(outline.runtime):
-        reader.blobs.get(name) or reader.blobs[name]
+        try:
+            reader.blobs[name]
+        except KeyError:  # a dictionary of somebody's that has such a key; or else reading it will say so
+            continue
+        except DecodeError:
+            reader.losses.append(f"a large value of the agent's state or variables, {name[:16]}…")
     reader.blobs.let_go()
-    return Restored(live, prompt, outline.runtime, losses, reader.blobs)
+    return Restored(live, prompt, outline.runtime, outline.losses + reader.losses, reader.blobs)
 
 
 def read_one(connection: Connection, session: int, number: int) -> MemoryStep:
@@ -192,9 +221,31 @@ class _Reader:
     def _build(self, number: int) -> MemoryStep:
         try:
             whole = self._whole(number)
-            return build_step(str(whole["step"]), whole["fields"], whole.get("shows"), self.blobs)
-        except (LookupError, TypeError) as error:
+            try:
+                return build_step(str(whole["step"]), whole["fields"], whole.get("shows"), self.blobs)
+            except DecodeError as error:
+                fields = self._without_damaged_blobs(whole["fields"])
+                if fields == whole["fields"]:
+                    raise
+                self.losses.append(f"a part of the step of record {number} ({error})")
+                return build_step(str(whole["step"]), fields, None, self.blobs)
+        except (LookupError, TypeError, AttributeError) as error:
             raise DecodeError(f"a malformed record: {error!r}") from error
+
+    def _without_damaged_blobs(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a step with a placeholder for content that cannot be read; an image is left out."""
+        damaged = set()
+        for name in set(_blob_names(fields)):
+            try:
+                self.blobs[name]
+            except (DecodeError, KeyError):
+                damaged.add(name)
+        images = {
+            name: [image for image in node if not damaged & set(_blob_names(image))] or None
+            for name, node in fields.items()
+            if name in ("task_images", "observations_images") and isinstance(node, list)
+        }
+        return {name: images.get(name) if name in images else _spared(node, damaged) for name, node in fields.items()}
 
     def _chains(self, wanted: list[int]) -> list[list[tuple[int, dict[str, Any]]]]:
         """The chains of input messages that these records, or what they build on, are part of."""
@@ -253,11 +304,27 @@ class _Reader:
 def _blob_names(node: Any) -> Iterator[str]:
     """The blobs that a node needs."""
     if isinstance(node, dict):
-        if isinstance(node.get("at"), str) and "$" in node:
+        if _is_name(node.get("at")):
             yield node["at"]
         node = list(node.values())
     for part in node if isinstance(node, list) else ():
         yield from _blob_names(part)
+
+
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
+
+
+def _spared(node: Any, damaged: set[str]) -> Any:
+    """A node with a placeholder for each part that needs damaged content."""
+    if isinstance(node, list):
+        return [_spared(part, damaged) for part in node]
+    if not isinstance(node, dict):
+        return node
+    palette = [part for part in node.get("palette") or () if isinstance(part, dict)]
+    if any(part.get("at") in damaged for part in (node, *palette)):
+        return {TAG: "not-kept", "type": str(node.get(TAG)), "detail": "damaged in the database"}
+    return {name: _spared(part, damaged) for name, part in node.items()}
 
 
 def _references(inputs: dict[str, Any]) -> Iterator[int]:

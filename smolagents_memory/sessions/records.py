@@ -52,18 +52,24 @@ class Row:
 class RecordWriter:
     """Writes steps as rows. Input messages refer to other records; a chain of them begins anew from time to time."""
 
-    def __init__(self, first: int, live: Callable[[], Iterable[tuple[int, MemoryStep]]]) -> None:
+    def __init__(self, first: int, live: Callable[[], Iterable[int]]) -> None:
         self.blobs = Blobs()
         self.losses: list[str] = []
         self.next = first
         self._live = live
         self._segment = first
-        self._messages: MessageWriter | None = None
+        self._messages = MessageWriter(self.blobs)
+
+    def adopt(self, number: int, step: MemoryStep) -> None:
+        """A step that is as this record has it: messages may refer to it."""
+        self._messages.show(number, step)
 
     def write(self, step: MemoryStep, before: Kept | None = None, *, inputs_edited: bool = True) -> tuple[Row, Kept]:
         """The row for a step, or for what changed of it since it was written before."""
         number = self.next
-        messages = self._begin_segment() if self._messages is None or self._messages.stale else self._messages
+        if self._messages.stale:
+            self._begin_segment()
+        messages = self._messages
         fields = attributes(step)
         inputs = fields.get(INPUTS)
         stored = None
@@ -91,12 +97,9 @@ class RecordWriter:
             changed |= kept.digests.setdefault(name, digest) != digest
         return changed
 
-    def _begin_segment(self) -> MessageWriter:
+    def _begin_segment(self) -> None:
         self._segment = self.next
-        self._messages = MessageWriter(self.blobs)
-        for number, step in self._live():
-            self._messages.show(number, step)
-        return self._messages
+        self._messages = self._messages.successor(set(self._live()))
 
 
 def _changes(record: dict[str, Any], kept: Kept, before: Kept | None) -> str:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.agent_types import handle_agent_output_types
-from smolagents.memory import ActionStep, TaskStep, ToolCall
+from smolagents.memory import ActionStep, MemoryStep, TaskStep, ToolCall
 from smolagents.utils import AgentMaxStepsError
 from sqlalchemy import select
 
 from smolagents_memory._errors import SessionError
 from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.envelope import unpack
+from smolagents_memory.sessions.envelope import unpack_if_whole
 from smolagents_memory.sessions.reading import read_one
 from smolagents_memory.sessions.sensors import watched
-from smolagents_memory.sessions.stepping import iter_steps
+from smolagents_memory.sessions.stepping import answer_of, iter_steps
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.registry import logger
 
@@ -44,7 +44,12 @@ def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | 
             attachment.log.go_on(run)
         _tell_what_is_missing(attachment)
         steps = iter_steps(agent, max_steps=limit)
-        steps._images = _original_images(attachment, task)
+        if steps.done:  # it had its answer: take it as it was given, not as callbacks have cut it since
+            given = answer_of([_original(attachment, _last_action(memory.steps))], agent.state)
+            return handle_agent_output_types(steps.answer if given is None else given.value)
+        asked = _original(attachment, task)  # callbacks may have added to its text and pruned its images since
+        steps.task = agent.task = asked.task
+        steps._images = asked.task_images
         for _ in steps:
             if steps.done:
                 break
@@ -61,7 +66,8 @@ def _last_run(attachment: Attachment) -> dict[str, Any] | None:
     if row is None:
         return None
     columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
-    return {**{name: getattr(row, name) for name in columns}, "details": unpack(row.details)}
+    details = unpack_if_whole(row.details, "what is noted of the run")
+    return {**{name: getattr(row, name) for name in columns}, "details": details}
 
 
 def _take_back_forced_answer(memory: Any, limit: int) -> None:
@@ -99,11 +105,14 @@ def _tell_what_is_missing(attachment: Attachment) -> None:
         attachment.report.missing.clear()
 
 
-def _original_images(attachment: Attachment, task: TaskStep) -> Any:
-    """The images that the run was given, which callbacks may have pruned from the task since."""
-    original = attachment.original_of(task)
+def _last_action(steps: Sequence[MemoryStep]) -> ActionStep:
+    return next(step for step in reversed(steps) if isinstance(step, ActionStep))
+
+
+def _original(attachment: Attachment, step: MemoryStep) -> Any:
+    """A live step as it was before any callback."""
+    original = attachment.original_of(step)
     if original is None:
-        return task.task_images
+        return step
     with attachment.session.database.reading() as connection:
-        found = read_one(connection, attachment.journal.position.id, original)
-    return getattr(found, "task_images", None)
+        return read_one(connection, attachment.journal.position.id, original)

@@ -11,7 +11,7 @@ from smolagents_memory._errors import SessionConflictError, SessionNotFoundError
 from smolagents_memory.sessions import ownership, schema
 from smolagents_memory.sessions.blobbing import delete_orphans
 from smolagents_memory.sessions.database import Database
-from smolagents_memory.sessions.envelope import as_key, from_key, pack, unpack
+from smolagents_memory.sessions.envelope import as_key, from_key, pack, unpack_if_whole
 from smolagents_memory.sessions.journal import Position
 
 
@@ -59,7 +59,7 @@ def claim(
                     "attach(agent, take_over=True) shuts the other one out"
                 )
             connection.execute(update(sessions).where(sessions.c.id == row.id).values(owner=owner, agent=pack(agent)))
-            position = Position(row.id, row.revision, _next_record(connection, row.id), owner, name)
+            position = Position(row.id, row.revision, _next_record(connection, row.id), owner, name, database.file)
             position.run = last_run_number(connection, row.id)
     except BaseException:
         ownership.release(token)
@@ -71,7 +71,7 @@ def let_go(database: Database, position: Position, token: str) -> None:
     """Let others write."""
     sessions = schema.sessions
     try:
-        with database.writing() as connection:
+        with database.writing(position.file) as connection:
             mine = (sessions.c.id == position.id, sessions.c.owner == position.owner)
             connection.execute(update(sessions).where(*mine).values(owner=None))
     finally:
@@ -111,7 +111,8 @@ def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
     if find(connection, name) is not None:
         raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
     checkpoint = _checkpoint(connection, source, until)
-    made = make(connection, name, unpack(source.agent), revision=until, checkpoint=checkpoint)
+    agent = unpack_if_whole(source.agent, "what is noted of the agent")
+    made = make(connection, name, agent, revision=until, checkpoint=checkpoint)
     for table in _PARTS:
         columns = [column for column in table.c if column.name != "session"]
         rows = select(literal(made, table.c.session.type), *columns).where(table.c.session == source.id)

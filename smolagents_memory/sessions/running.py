@@ -9,8 +9,9 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.utils import AgentMaxStepsError
 
+from smolagents_memory.sessions.envelope import unpack_if_whole
 from smolagents_memory.sessions.journal import Journal
-from smolagents_memory.sessions.stepping import answer_of
+from smolagents_memory.sessions.stepping import Answer, answer_of
 from smolagents_memory.steps.values import decode_value, encode_value
 
 
@@ -44,6 +45,11 @@ class RunLog:
         self._journal = journal
         self._run: dict[str, Any] | None = None
         self.announced: int | None = None  # the max_steps of a run that is about to begin
+        self._whole: tuple[MemoryStep, Answer | None] | None = None
+
+    def before_callbacks(self, step: MemoryStep) -> None:
+        """A step is about to be shaped: its answer is what it says now."""
+        self._whole = (step, answer_of([step]))
 
     def follow(self, step: MemoryStep) -> None:
         """A step was appended."""
@@ -88,7 +94,8 @@ class RunLog:
             self._run[tokens] += counted if isinstance(counted, int) else 0
         if isinstance(step, ActionStep):
             self._run["steps"] += 1
-            answer = answer_of([step])
+            whole, self._whole = self._whole, None
+            answer = whole[1] if whole is not None and whole[0] is step else answer_of([step])
             if answer is not None:
                 self._run["details"] = {**self._run["details"], "answer": _answer_node(answer.value)}
                 self._finish(MAX_STEPS if isinstance(step.error, AgentMaxStepsError) else FINISHED)
@@ -107,13 +114,14 @@ def _answer_node(answer: Any) -> Any:
     return encode_value(answer if short else f"[a {type(answer).__name__}; see the last step]")
 
 
-def described(row: Any, details: dict[str, Any], *, alive: bool) -> Run:
+def described(row: Any, *, alive: bool) -> Run:
     """A row of the table of runs, for people."""
+    details = unpack_if_whole(row.details, f"what is noted of run {row.number}")
     state = INTERRUPTED if row.state == RUNNING and not alive else row.state
     return Run(
         number=row.number,
         state=state,
-        task=decode_value(details["task"]),
+        task=decode_value(details.get("task", "")),
         started=row.started,
         ended=row.ended,
         steps=row.steps,

@@ -9,6 +9,7 @@ from typing import Any
 
 from smolagents.memory import ActionStep
 
+from smolagents_memory._errors import DecodeError
 from smolagents_memory.sessions.executor import ExecutorCapture
 from smolagents_memory.sessions.executor import fold as fold_variables
 from smolagents_memory.sessions.variables import RestoreReport, restore_variables
@@ -109,8 +110,13 @@ def folded_state(deltas: Iterable[dict[str, Any]]) -> list[list[Any]]:
 
 def decoded_state(deltas: Iterable[dict[str, Any]], blobs: Mapping[str, bytes]) -> dict[str, Any]:
     """The agent's state as values."""
-    decoder = new_decoder(blobs)
-    return {decoder.decode(name): decoder.decode(node) for name, node in folded_state(deltas)}
+    state = {}
+    for name, node in folded_state(deltas):
+        try:
+            state[new_decoder(blobs).decode(name)] = new_decoder(blobs).decode(node)
+        except DecodeError as error:
+            state[str(name)] = NotKept("value", str(error))
+    return state
 
 
 def restore_runtime(agent: Any, deltas: list[dict[str, Any]], blobs: Mapping[str, bytes]) -> RestoreReport:

@@ -150,7 +150,9 @@ class Sensors:
     def _before(self, step: MemoryStep) -> None:
         kept = self._journal()
         if kept is not None and isinstance(step, (ActionStep, PlanningStep, TaskStep)):
-            kept[0].before_callbacks(step)
+            journal, log = kept
+            journal.before_callbacks(step)
+            log.before_callbacks(step)
 
     # -- the run -----------------------------------------------------------------------------------------------
 

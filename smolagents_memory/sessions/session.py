@@ -15,7 +15,7 @@ from smolagents_memory._errors import SessionConflictError, SessionError, Sessio
 from smolagents_memory.sessions import ownership, rows, schema
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into
 from smolagents_memory.sessions.database import Database, Durability
-from smolagents_memory.sessions.envelope import from_key, unpack
+from smolagents_memory.sessions.envelope import from_key, unpack, unpack_if_whole
 from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore
 from smolagents_memory.sessions.resuming import resume
 from smolagents_memory.sessions.running import Run, described
@@ -194,7 +194,7 @@ class Session:
             alive = ownership.is_alive(row.owner)
             found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
         last = found[-1].number if found else None
-        return [described(run, unpack(run.details), alive=alive and run.number == last) for run in found]
+        return [described(run, alive=alive and run.number == last) for run in found]
 
     def original(self, step: MemoryStep | int) -> MemoryStep:
         """A step as it was before any callback cut it: a step of the attached agent, or a place in `steps()`."""
@@ -204,7 +204,7 @@ class Session:
             if number is None:
                 if not isinstance(step, int):
                     raise SessionError("this step is not one of the attached agent's; give its place in steps()")
-                number = read_outline(connection, row.id, row.checkpoint).live[step][0]
+                number = read_outline(connection, row.id, row.checkpoint).known[step][0]
             return read_one(connection, row.id, number)
 
     def children(self) -> list[str]:
@@ -262,10 +262,10 @@ class Session:
         """The revision with which a step of `steps()` came in."""
         outline = read_outline(connection, row.id, row.checkpoint)
         try:
-            original = outline.live[at][0]
+            original = outline.known[at][0]
         except IndexError:
             raise SessionError(
-                f"session {self.session_id!r} has {len(outline.live)} steps, none at place {at}"
+                f"session {self.session_id!r} has {len(outline.known)} steps, none at place {at}"
             ) from None
         table = schema.journal
         found = connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.revision.desc()))
@@ -284,7 +284,7 @@ class Session:
             memory.system_prompt = restored.prompt.step
         memory.steps = restored.steps
         with self.database.reading() as connection:
-            agent = unpack(rows.get(connection, self.session_id).agent)
+            agent = unpack_if_whole(rows.get(connection, self.session_id).agent, "what is noted of the agent")
         memory.origin = Origin(agent, decoded_state(restored.runtime, restored.blobs), "", "")
         return save_memory(memory, path)
 

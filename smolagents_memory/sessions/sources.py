@@ -13,6 +13,9 @@ from typing import Any
 _MAKERS = {"bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"}
 
 
+_RUN_BY_SUBCLASSES = {"__init_subclass__", "__class_getitem__", "__mro_entries__"}
+
+
 class Refused(Exception):
     """A definition that is not run again; says why."""
 
@@ -54,7 +57,9 @@ def _aliases(statement: ast.ImportFrom) -> Iterator[ast.alias]:
             yield alias
             continue
         module = sys.modules.get(str(statement.module))
-        names = getattr(module, "__all__", None) or [each for each in vars(module or object) if each[:1] != "_"]
+        names = getattr(module, "__all__", None) or [
+            each for each in getattr(module, "__dict__", {}) if each[:1] != "_"
+        ]
         yield from (ast.alias(str(name)) for name in names)
 
 
@@ -62,7 +67,7 @@ def is_bound_by(found: tuple[str, str, str | None], value: Any) -> bool:
     """Whether a variable still is what the import bound."""
     _, module_name, name = found
     module = sys.modules.get(module_name)
-    wanted = module if name is None else vars(module or object).get(name)
+    wanted = module if name is None else getattr(module, "__dict__", {}).get(name)
     if isinstance(wanted, ModuleType) and isinstance(value, ModuleType):
         return wanted.__name__ == value.__name__  # the executor binds copies of modules
     return module is not None and value is wanted and wanted is not None
@@ -104,6 +109,8 @@ def _check_class(cls: ast.ClassDef, *, keep_values: bool) -> None:
     _refuse_calls([*cls.bases, *(keyword.value for keyword in cls.keywords)], "its class body calls")
     for statement in cls.body:
         if isinstance(statement, ast.FunctionDef):
+            if statement.name in _RUN_BY_SUBCLASSES:
+                raise Refused(f"its method {statement.name} would run again when its subclasses are defined")
             _check_function(statement, "its class body calls")
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
             _check_value(statement, keep=keep_values)
@@ -111,6 +118,15 @@ def _check_class(cls: ast.ClassDef, *, keep_values: bool) -> None:
             raise Refused(f"its class body holds {type(statement).__name__}")
         else:
             _refuse_calls([statement], "its class body calls")
+
+
+def names_needed(source: str) -> list[str]:
+    """The names that must be there when a class is defined: those in its bases and annotations."""
+    definition = ast.parse(source).body[0]
+    if not isinstance(definition, ast.ClassDef):
+        return []
+    asked = [*definition.bases, *(each.annotation for each in definition.body if isinstance(each, ast.AnnAssign))]
+    return [inner.id for each in asked for inner in ast.walk(each) if isinstance(inner, ast.Name)]
 
 
 def _check_value(statement: ast.Assign | ast.AnnAssign, *, keep: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
@@ -80,10 +80,11 @@ class Answer:
     value: Any
 
 
-def answer_of(steps: Sequence[MemoryStep]) -> Answer | None:
+def answer_of(steps: Sequence[MemoryStep], state: Mapping[str, Any] | None = None) -> Answer | None:
     """The answer that the last action in `steps` holds, if it ended its run.
 
-    A ToolCallingAgent records only the text of its answer; the call's own argument is taken where it says the same.
+    A ToolCallingAgent records only the text of its answer, to which callbacks may have added a time or the like; the
+    call's own argument is taken where it says the same, or what it names in the agent's `state`.
     """
     last = next((step for step in reversed(steps) if isinstance(step, ActionStep)), None)
     if last is None or not (last.is_final_answer or isinstance(last.error, AgentMaxStepsError)):
@@ -93,9 +94,16 @@ def answer_of(steps: Sequence[MemoryStep]) -> Answer | None:
             arguments = getattr(call, "arguments", None)
             if getattr(call, "name", None) == "final_answer" and isinstance(arguments, dict):
                 argument = arguments.get("answer")
-                return Answer(argument if str(argument).strip() == last.observations else last.observations)
+                if state is not None and isinstance(argument, str) and argument in state:
+                    return Answer(state[argument])
+                return Answer(argument if _is_said_in(last.observations, argument) else last.observations)
         return Answer(last.observations)
     return Answer(last.action_output)
+
+
+def _is_said_in(observations: str | None, argument: Any) -> bool:
+    said = str(argument).strip()
+    return said == observations or (said != "" and said in (observations or ""))
 
 
 def current_task(steps: Sequence[MemoryStep]) -> int | None:
@@ -121,7 +129,7 @@ def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
         raise ValueError("there is no task in the agent's memory to go on with; give one: iter_steps(agent, task)")
     task, since = memory[begun], memory[begun:]
     steps = RunSteps(agent, task.task, max_steps, task.task_images, number=last_number(since) + 1)
-    answer = answer_of(since)
+    answer = answer_of(since, agent.state)
     if answer is not None:
         steps._answer, steps.done = answer.value, True
         return steps

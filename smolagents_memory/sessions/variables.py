@@ -12,7 +12,7 @@ from smolagents.local_python_executor import LocalPythonExecutor
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.sessions.namespace import NamespaceDecoder, Part, closure, itself, make_namedtuple
-from smolagents_memory.sessions.sources import Refused, bare
+from smolagents_memory.sessions.sources import Refused, bare, names_needed
 from smolagents_memory.steps.graph import TAG
 
 
@@ -24,8 +24,8 @@ _ABSENT = object()
 class RestoreReport:
     """What came back of an agent's variables, and what did not.
 
-    `restored` maps each name to what it is (variable, function, class, import), `missing` each name to why it did not
-    come back. `trouble` says what went wrong with all of them.
+    `restored` maps each name to what it is (variable, function, class, import, given by this run), `missing` each
+    name to why it did not come back. `trouble` says what went wrong with all of them.
     """
 
     restored: dict[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def restore_variables(agent: Any, folded: Mapping[str, Any], blobs: Mapping[str,
         executor.send_tools({**agent.tools, **agent.managed_agents})
     private = {name: executor.state.get(name, _ABSENT) for name in ("_print_outputs", "_operations_count")}
     try:
-        _Restoring(executor, folded, blobs, report).run()
+        _Restoring(agent, folded, blobs, report).run()
     finally:
         for name, value in private.items():
             executor.state.pop(name, None)
@@ -98,9 +98,10 @@ class _Restoring:
     """One restoring: imports, then definitions in the order in which they were made, then values as one graph."""
 
     def __init__(
-        self, executor: Any, folded: Mapping[str, Any], blobs: Mapping[str, bytes], report: RestoreReport
+        self, agent: Any, folded: Mapping[str, Any], blobs: Mapping[str, bytes], report: RestoreReport
     ) -> None:
-        self.executor, self.folded, self.blobs, self.report = executor, folded, blobs, report
+        self.agent, self.executor = agent, agent.python_executor
+        self.folded, self.blobs, self.report = folded, blobs, report
         self.records = {int(number): record for number, record in folded.get("definitions", {}).items()}
         self.shared = {int(label): Part.of(node) for label, node in folded.get("shared", {}).items()}
         self.parts = {name: Part.of(node) for name, node in folded.get("variables", {}).items()}
@@ -109,9 +110,9 @@ class _Restoring:
 
     def run(self) -> None:
         state, tools = self.executor.state, self.executor.custom_tools
-        for name in self._taken_by_tools():
-            self.report.missing[name] = "a tool has this name now"
-            self.parts.pop(name, None)
+        for name in self.folded.get("overridden", {}):
+            state.pop(name, None)  # what run() sends under this name is not what the agent's code had made of it
+        self._make_way()
         for name, statement in self.folded.get("imports", {}).items():
             self._import(name, statement)
         before = dict(state)
@@ -120,8 +121,6 @@ class _Restoring:
         for name in [name for name in state if name not in before]:
             del state[name]  # bound by a definition only; what was bound to it at the end follows
         state.update(before)
-        for name in self.folded.get("gone", {}):
-            state.pop(name, None)
         self._bind_values()
         for name, number in self.folded.get("functions", {}).items():
             if number in self.made:
@@ -129,11 +128,17 @@ class _Restoring:
                 self.report.restored[name] = "function"
             else:
                 self._miss(name, self.failed.get(number, "its definition is missing"))
-        for name in self.report.missing:
-            state.pop(name, None)  # what run() sent under this name is not what the agent's code had made of it
 
-    def _taken_by_tools(self) -> list[str]:
-        return [name for name in self.parts if name in (self.executor.static_tools or {})]
+    def _make_way(self) -> None:
+        """For what the new process has under the same names: a new run's arguments, and tools."""
+        state = self.executor.state
+        given = [name for name, value in self.agent.state.items() if name in state and state[name] is value]
+        for name in given:
+            if self.parts.pop(name, None) or self.report.missing.pop(name, None):
+                self.report.restored[name] = "given by this run"
+        for name in [name for name in self.parts if name in self.executor.static_tools]:
+            self._miss(name, "a tool has this name now")
+            del self.parts[name]
 
     def _miss(self, name: str, why: str) -> None:
         self.report.missing[name] = why
@@ -173,6 +178,7 @@ class _Restoring:
             made = self.executor.state[name] = make_namedtuple(record, upstream.__name__)
             return made
         source = bare(record["source"], keep_values=True)
+        self._check_names(source)
         place = self.executor.custom_tools if record["kind"] == "function" else self.executor.state
         before = place.get(name, _ABSENT)
         self.executor(source)
@@ -186,6 +192,14 @@ class _Restoring:
         else:
             made.__source__ = source
         return made
+
+    def _check_names(self, source: str) -> None:
+        """Refuse what the executor would not find: it would take the name that looks most like it."""
+        executor = self.executor
+        known = (executor.state, executor.static_tools, executor.custom_tools, upstream.ERRORS)
+        for name in names_needed(source):
+            if not any(name in names for names in known):
+                raise Refused(f"{name} is not defined")
 
     # -- values ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, SupportsIndex, TypeVar, cast
 
 from smolagents.memory import MemoryStep
@@ -211,6 +211,13 @@ class MessageWriter:
     def stale(self) -> bool:
         """Whether most of what is remembered here has left the lists: time to begin anew."""
         return len(self.originals) > 4 * len(self._before) + 512
+
+    def successor(self, live: Container[int]) -> MessageWriter:
+        """A writer that begins anew, with what the live steps showed here: they may have been edited since."""
+        successor = MessageWriter(self.blobs)
+        successor._shown = {key: place for key, place in self._shown.items() if place[0] in live}
+        successor._shows = {reference: places for reference, places in self._shows.items() if reference in live}
+        return successor
 
     def show(self, reference: int, step: MemoryStep) -> None:
         """From now on, messages equal to what `step` shows are references to `reference`."""

@@ -29,12 +29,13 @@ from smolagents_memory.stores.base import (
     checked_top_k,
 )
 from smolagents_memory.stores.chroma_folder import ChromaFolder, chroma_folder
-from smolagents_memory.stores.chroma_records import ORDER, PART, Entry, entries_of, entry_of, id_of, ids_of
-from smolagents_memory.stores.embedding import Vectors, default_embedder, resolved_embedder
+from smolagents_memory.stores.chroma_records import ORDER, PART, PARTS, Entry, entries_of, entry_of, id_of, ids_of
+from smolagents_memory.stores.embedding import Vectors, best_of_parts, default_embedder, resolved_embedder
 from smolagents_memory.stores.filters import compiled
 
 
 BATCH = 1000
+_DEVIATION = 0.05  # of similarities, with caution: that of the collection at hand is not known here
 
 
 class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
@@ -192,8 +193,9 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
             answer["ids"], answer["metadatas"], answer["documents"], answer["distances"], strict=True
         ):
             rows = {"ids": ids, "metadatas": metadatas, "documents": documents}
-            for (_, key, value, meta), distance in zip(entries_of(rows, parts=True), distances, strict=True):
-                score = 1.0 - float(distance)
+            read = zip(entries_of(rows, parts=True), metadatas, distances, strict=True)
+            for (_, key, value, meta), metadata, distance in read:
+                score = best_of_parts(1.0 - float(distance), int((metadata or {}).get(PARTS, 1)), _DEVIATION)
                 if (key not in best or best[key].score < score) and (fits is None or fits(meta)):
                     best[key] = Hit(key, value, score, meta)
         for key in [key for key, hit in best.items() if hit.value is None and not hit.meta]:

@@ -44,7 +44,7 @@ class Entry:
         metadata = {**self.flat, PACKED: self.packed, PART: 0, PARTS: len(matrix)}
         yield Row(self.id, self.id, matrix[0], document, metadata)
         for part in range(1, len(matrix)):
-            metadata = {PART: part, KEY: pack(self.key)}
+            metadata = {PART: part, PARTS: len(matrix), KEY: pack(self.key)}
             yield Row(f"{self.id}#{part}", self.id, matrix[part], "", metadata)
 
 

@@ -166,6 +166,30 @@ def test_values_of_a_class_body_are_not_worked_out_again() -> None:
     assert user.shared is agent.python_executor.state["base"] == [1, 2]
 
 
+def test_a_class_whose_subclasses_would_call_it_is_refused() -> None:
+    life = lived(
+        "class Base:\n    def __init_subclass__(cls):\n        act('registered')",
+        "class Sub(Base):\n    pass",
+        tools=[act],
+    )
+    assert CALLED == ["registered"]
+    _, report = revived(life, tools=[act])
+    assert CALLED == ["registered"]
+    assert report.missing["Base"] == "its method __init_subclass__ would run again when its subclasses are defined"
+    assert "its base Base cannot be brought back" in report.missing["Sub"]
+
+
+def test_a_base_that_is_gone_is_not_replaced_by_one_that_looks_like_it() -> None:
+    life = lived(
+        "from collections import UserDict, UserList",
+        "class Mine(UserList):\n    pass\nUserLists = 1",
+        "del UserList",
+    )
+    agent, report = revived(life)
+    assert report.missing == {"Mine": "Mine could not be defined again: UserList is not defined"}
+    assert "Mine" not in agent.python_executor.state
+
+
 def test_inheritance_aliases_of_classes_and_a_class_defined_twice() -> None:
     life = lived(
         "class A:\n    def who(self):\n        return 'old A'",

@@ -35,7 +35,7 @@ def give() -> Any:
 @given(values, values)
 def test_every_value_comes_back_as_it_was(first: Any, second: Any) -> None:
     GIVEN[:] = [[first, second]]
-    life = lived("first, second = give()", "both = [second, first, second]", tools=[give])
+    life = lived("first, second = give()\nn = 0", "both = [second, first, second]\nn = 1", tools=[give])
     agent, report = revived(life)
     assert report.missing == {}
     assert report.note() is None
@@ -100,6 +100,19 @@ def test_very_deep_values_come_back() -> None:
     assert report.missing == {}
     assert explain_difference(life.state["other"], agent.python_executor.state["other"]) is None
     assert agent.python_executor.state["other"][0] is agent.python_executor.state["deep"]
+
+
+def test_a_long_chain_of_objects_comes_back() -> None:
+    life = lived(
+        "class Node:\n    def __init__(self, before):\n        self.before = before",
+        "last = None\nfor i in range(3000):\n    last = Node(last)",
+    )
+    agent, report = revived(life)
+    assert report.missing == {}
+    node, count = agent.python_executor.state["last"], 0
+    while node is not None:
+        node, count = node.before, count + 1
+    assert count == 3000
 
 
 # -- deltas --------------------------------------------------------------------------------------------------------
@@ -216,6 +229,22 @@ def test_what_run_sends_is_not_kept_unless_the_code_changed_it() -> None:
     assert (state["limit"], state["rest"]) == (6, [[2]])
     assert "unused" not in state
     assert report.missing == {}
+
+
+def test_what_a_new_run_gives_under_a_name_of_the_agents_own_is_the_newer() -> None:
+    life = lived("import socket\nconn = socket.socket()\nlimit = 1")
+    agent, report = revived(life, additional_args={"conn": "a new one", "limit": 2})
+    assert report.missing == {}
+    assert report.restored == {"socket": "import", "conn": "given by this run", "limit": "given by this run"}
+    assert (agent.python_executor.state["conn"], agent.python_executor.state["limit"]) == ("a new one", 2)
+
+
+def test_what_was_bound_before_a_step_failed_is_kept() -> None:
+    life = lived("a = [1]\ndef f():\n    return a\nclass A:\n    x = 1\nb = 1 / 0\nc = 1", errors=True)
+    agent, report = revived(life)
+    assert set(report.restored) == {"a", "f", "A"}
+    assert report.missing == {}
+    assert value_of(agent, "f() is a") is True
 
 
 def test_an_alias_of_what_is_not_sent_any_more_is_missing() -> None:

@@ -109,25 +109,35 @@ class TestRedisStore(StoreConformance):
         return RedisStore(self.url, prefix=self.prefix, ttl=ttl)
 
 
-def hashed_words(texts):
+class HashedWords:
     """A quick embedder that knows a few words' meanings: the real one is tested where meaning matters."""
-    import numpy
 
+    name = "hashed words"
     groups = {"kitten": "pet", "sleeps": "naps", "sofa": "furniture", "invoice": "bill", "paid": "settled"}
-    rows = numpy.zeros((len(texts), 64), dtype=numpy.float32)
-    for number, text in enumerate(texts):
-        rows[number, 63] = 0.01
-        for word in text.lower().replace(".", " ").split():
-            rows[number, sum(groups.get(word, word).encode("utf-8", "replace")) % 63] += 1
-    return rows
+
+    def embed_documents(self, texts):
+        import numpy
+
+        rows = numpy.zeros((len(texts), 64), dtype=numpy.float32)
+        for number, text in enumerate(texts):
+            rows[number, 63] = 0.01
+            for word in text.lower().replace(".", " ").split():
+                rows[number, sum(self.groups.get(word, word).encode("utf-8", "replace")) % 63] += 1
+        return rows
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+    def split(self, text):
+        return [text] if len(text) < 500 else text.split(". ")
 
 
 class TestChromaFolder(StoreConformance):
     def make_store(self, tmp_path):
-        return VectorMemoryStore(tmp_path / "chroma", embedder=hashed_words)
+        return VectorMemoryStore(tmp_path / "chroma", embedder=HashedWords())
 
     def reopen(self, store, tmp_path):
-        return VectorMemoryStore(tmp_path / "chroma", embedder=hashed_words)
+        return VectorMemoryStore(tmp_path / "chroma", embedder=HashedWords())
 
 
 @pytest.fixture(scope="session")
@@ -160,7 +170,7 @@ class TestChromaServer(StoreConformance):
         self.url, self.name = chroma_url, f"c{uuid.uuid4().hex}"
 
     def make_store(self, tmp_path):
-        return VectorMemoryStore(url=self.url, collection=self.name, embedder=hashed_words)
+        return VectorMemoryStore(url=self.url, collection=self.name, embedder=HashedWords())
 
     def reopen(self, store, tmp_path):
-        return VectorMemoryStore(url=self.url, collection=self.name, embedder=hashed_words)
+        return VectorMemoryStore(url=self.url, collection=self.name, embedder=HashedWords())
