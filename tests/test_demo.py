@@ -45,10 +45,10 @@ def started(folder: Path, mode: str = "full", model: str = "", api_base: str = "
     )
 
 
-def played(folder: Path, mode: str = "full", **options) -> str:
+def played(folder: Path, mode: str = "full", patience: float = 180, **options) -> str:
     """What the demo says when it is left in peace; it must end well."""
     demo = started(folder, mode, **options)
-    said, _ = demo.communicate(timeout=180)
+    said, _ = demo.communicate(timeout=patience)
     assert demo.returncode == 0, said
     return said
 

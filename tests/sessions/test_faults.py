@@ -87,7 +87,10 @@ def unwritable(path: Path, request: pytest.FixtureRequest) -> Breaking:
     probe = path.with_name("probe")
     probe.touch()
     for sign in "+-":
-        if shutil.which("chattr") is None or subprocess.run(["chattr", f"{sign}i", str(probe)], check=False).returncode:
+        if (
+            shutil.which("chattr") is None
+            or subprocess.run(["chattr", f"{sign}i", str(probe)], check=False).returncode
+        ):
             pytest.skip("chattr is not permitted here")
     request.addfinalizer(lambda: path.exists() and set_to("-"))
     return lambda: set_to("+"), lambda: set_to("-")
