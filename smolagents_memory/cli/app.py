@@ -6,6 +6,7 @@ import functools
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -138,8 +139,6 @@ def demo(
 
 def main() -> None:
     """The entry point of the `smolagents-memory` command."""
-    from smolagents_memory.cli import doctor, sessions
-
-    assert doctor
-    assert sessions
+    for commands in ("sessions", "memories", "doctor"):  # in the order in which the help lists them
+        import_module(f"smolagents_memory.cli.{commands}")
     app()

@@ -52,6 +52,9 @@ class ExecutorCapture:
     Args:
         budget: How many bytes the variables may take together, estimated; of what is too large only the name is kept.
 
+    `untold` may be set to the `missing` of a restoring that the agent was not told of yet: while a name there is not
+    bound anew it stays missing, so that a process that is killed too early takes no loss with it. Empty it then.
+
     >>> from smolagents import CodeAgent
     >>> from smolagents_memory.steps.blobs import Blobs
     >>> from smolagents_memory.testing import ScriptedModel, code
@@ -64,6 +67,8 @@ class ExecutorCapture:
 
     def __init__(self, budget: int = 4_000_000) -> None:
         self.budget = budget
+        self.untold: dict[str, str] = {}
+        self._untold_before: dict[str, str] = {}
         self._bound: dict[str, Any] = {}
         self._tools: dict[str, Any] = {}
         self._sent: dict[str, Any] = {}
@@ -112,6 +117,8 @@ class ExecutorCapture:
             return False
         if len(executor.custom_tools) != len(self._tools) or len(sent) != len(self._sent):
             return False
+        if self.untold != self._untold_before:
+            return False
         return (
             _same(state, self._bound)
             and _same(executor.custom_tools, self._tools)
@@ -137,7 +144,7 @@ class ExecutorCapture:
             if name not in self._imports and name not in untouched and str(name).isidentifier()
         }
         sent_too = {name: aliases[id(value)] for name, value in variables.items() if id(value) in aliases}
-        missing: dict[str, str] = {}
+        missing = {name: why for name, why in self.untold.items() if name not in bound and name not in tools}
         changed = self._watch({name: value for name, value in variables.items() if name not in sent_too}, missing)
         missing.update(self._too_large())
         within = [name for name in self._watches if name not in missing]
@@ -147,7 +154,7 @@ class ExecutorCapture:
         functions = self._functions({name: each for name, each in tools.items() if name not in bound}, missing)
         overridden = {name for name in sent if name not in untouched} & self._ever_sent
         document = self._assembled(sent_too, functions, missing, overridden)
-        self._bound, self._tools, self._sent = bound, tools, sent
+        self._bound, self._tools, self._sent, self._untold_before = bound, tools, sent, dict(self.untold)
         return document
 
     def _find_imports(self, bound: dict[str, Any], codes: list[str]) -> dict[str, tuple[str, Any]]:

@@ -120,6 +120,7 @@ class Encoder:
         return not (value == () if isinstance(value, tuple) else isinstance(value, (bytes, str, int, float)))
 
     def _tagged(self, value: Any, depth: int, node: dict[str, Node]) -> None:
+        before = len(self._seen)
         try:
             found = self._writers(value)
             if found is None:
@@ -130,6 +131,8 @@ class Encoder:
                 node.update(write(self, value, depth))
                 return
         except Exception as error:  # noqa: BLE001 — whatever a value's own code raises: the run goes on
+            for part in list(self._seen)[before:]:  # their nodes went with this one: nothing may refer to them
+                del self._seen[part]
             node.clear()
             node.update(self._not_kept(value, f"{type(error).__name__}: {str(error)[:120]}"))
         self.losses.append(str(node.get("type", type(value).__name__)))

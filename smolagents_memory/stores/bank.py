@@ -27,6 +27,7 @@ from smolagents_memory.stores.rows import (
 
 
 _items = schema.items.c
+_DECAYED = select(schema.scopes.c.id, schema.scopes.c.decayed).where(schema.scopes.c.name == bindparam("name"))
 
 
 class Bank:
@@ -115,12 +116,12 @@ class Bank:
 
     def take_turn(self, now: float, every: float) -> bool:
         """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
-        table = schema.scopes
         with self.database.read() as connection:
-            scope = self.scope_id(connection)
-            due = (table.c.id == scope) & (table.c.decayed <= now - every)
-            if scope is None or connection.execute(select(table.c.id).where(due)).first() is None:
-                return False
+            row = connection.execute(_DECAYED, {"name": self.name}).first()
+        if row is None or row.decayed > now - every:
+            return False
+        table = schema.scopes
+        due = (table.c.id == row.id) & (table.c.decayed <= now - every)
         with self.database.write() as connection:
             return bool(connection.execute(update(table).where(due).values(decayed=now)).rowcount)
 

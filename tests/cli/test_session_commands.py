@@ -99,7 +99,7 @@ def test_doctor_finds_things_well_and_says_what_to_do_where_they_are_not(place: 
         (["show", "nobody"], "there is no session 'nobody'"),
         (["sessions", "--storage", "nowhere"], "name the place with --storage"),
         (["sessions", "--storage", "mysql://host/db"], "SQLite or Postgres"),
-        (["sessions", "--storage", "postgresql://127.0.0.1:1/none"], "cannot be read"),
+        (["sessions", "--storage", "postgresql://127.0.0.1:1/none"], "cannot be opened"),
         (["import", "new", "missing.jsonl"], "there is no memory file"),
         (["import", "new", "damaged.jsonl"], "load_memory(path, recover=True)"),
         (["import", "done", "agent_memory/memory.db"], "no memory file"),
@@ -122,12 +122,12 @@ def test_bad_input_gives_a_sentence_that_says_what_to_do(place: Path, arguments:
 def test_every_command_has_help_with_an_example(tmp_path: Path) -> None:
     from typer.main import get_command
 
-    import smolagents_memory.cli.doctor
-    import smolagents_memory.cli.sessions
+    from smolagents_memory.cli import doctor, memories, sessions
     from smolagents_memory.cli.app import app
 
-    assert smolagents_memory.cli.doctor
-    assert smolagents_memory.cli.sessions
+    assert doctor.doctor
+    assert memories.search
+    assert sessions.sessions
     commands: Any = get_command(app)
     for name, each in commands.commands.items():
         assert f"Example: smolagents-memory {name}" in each.help, name

@@ -36,6 +36,21 @@ def test_a_socket_is_named_to_the_report_and_to_the_agent() -> None:
     assert "- conn: a socket.socket cannot be kept\n- open_ones: inside it" in note
 
 
+def test_a_loss_that_the_agent_was_not_told_of_outlives_another_kill() -> None:
+    life = lived("import socket\nconn = socket.socket()\nother = socket.socket()\nx = 1")
+    agent, report = revived(life)
+    capture = ExecutorCapture()
+    capture.untold = dict(report.missing)
+    deltas = [capture.changes(agent, None, Blobs())]
+    assert set(fold(deltas)["missing"]) == {"conn", "other"}  # type: ignore[arg-type]
+    agent.python_executor("other = 5")
+    deltas.append(capture.changes(agent, None, Blobs()))
+    assert set(fold(deltas)["missing"]) == {"conn"}  # type: ignore[arg-type]
+    capture.untold = {}
+    deltas.append(capture.changes(agent, None, Blobs()))
+    assert "missing" not in fold(deltas)  # type: ignore[arg-type]
+
+
 def test_what_is_too_large_is_named_and_smaller_ones_are_kept() -> None:
     life = lived(
         "import numpy as np\nsmall = np.arange(10)\nhuge = np.zeros(900_000)\nmany = [[i] for i in range(300_000)]\n"

@@ -106,6 +106,17 @@ def test_a_value_whose_every_method_raises_is_replaced() -> None:
         assert isinstance(trip([Hostile()])[0], NotKept)  # type: ignore[index]
 
 
+def test_what_a_lost_value_shared_with_others_is_still_there() -> None:
+    shared = [1, 2]
+    broken = Point(shared)
+    broken.__dict__["$no name"] = 1
+    with pytest.warns(MemoryLossWarning):
+        back = trip([broken, shared, shared])
+    assert isinstance(back[0], NotKept)  # type: ignore[index]
+    assert back[1] == [1, 2]  # type: ignore[index]
+    assert back[1] is back[2]  # type: ignore[index]
+
+
 def test_a_dataclass_that_is_not_known_in_this_process_is_kept_as_data_and_goes_back_as_it_came() -> None:
     node = {"$": "object", "c": "somewhere:Else", "v": {"x": {"$": "tuple", "v": [1]}}}
     value = decode_value(node)

@@ -1,0 +1,165 @@
+"""Commands over long-term memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from smolagents_memory.cli.app import (
+    STORAGE,
+    AsJson,
+    Storage,
+    Yes,
+    command,
+    confirm,
+    fail,
+    print_json,
+    print_table,
+    say,
+)
+
+
+Scope = Annotated[
+    list[str] | None,
+    typer.Option("--scope", help="Whose memories: name=value; may be given several times.", show_default=False),
+]
+
+
+@contextmanager
+def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True) -> Iterator[Any]:
+    """The long-term memory of a place, open for as long as it is needed."""
+    from smolagents_memory.memory.enhanced import EnhancedAgentMemory
+
+    if must_exist and "://" not in storage and not Path(storage).exists():
+        fail(f"there is no memory in {storage!r}; name the place with --storage, or remember something there first")
+    pairs = [each.partition("=") for each in scope or ()]
+    wrong = [name for name, equals, value in pairs if not (name and equals and value)]
+    if wrong:
+        fail(f"a scope is given as name=value, such as --scope user=ann; {wrong[0]!r} is not")
+    bound = {name: value for name, _, value in pairs} or None
+    with EnhancedAgentMemory(storage, scope=bound, learn=False) as memory:
+        yield memory
+
+
+@command("search")
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for, in words of your own.", show_default=False)],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many memories at most.")] = 5,
+    explain: Annotated[bool, typer.Option(help="Show the parts of each score.")] = False,
+    scope: Scope = None,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Search what agents have learnt, by words and by meaning.
+
+    Example: smolagents-memory search "why did the nightly job fail" -k 3
+    """
+    with _memory(storage, scope) as memory:
+        hits = memory.recall(query, k, explain=explain)
+    if as_json:
+        parts = [{"explained": hit.parts} if explain else {} for hit in hits]
+        found = [{"key": hit.key, "value": hit.value, "score": hit.score, "meta": hit.meta} for hit in hits]
+        print_json([{**one, **part} for one, part in zip(found, parts, strict=True)])
+        return
+    rows = [[f"{hit.score:.2f}", hit.key, hit.value] for hit in hits]
+    if explain:
+        for row, hit in zip(rows, hits, strict=True):
+            row.append(" ".join(f"{name} {value:.2f}" for name, value in hit.parts.items()))
+    columns = ["score", "key", "memory", *(["parts"] if explain else [])]
+    print_table(columns, rows, "Nothing that fits was found.")
+
+
+@command("remember")
+def remember(
+    text: Annotated[str | None, typer.Argument(help="What to remember.", show_default=False)] = None,
+    file: Annotated[Path | None, typer.Option(help="A document to remember, in neighbouring parts.")] = None,
+    importance: Annotated[float, typer.Option(min=0.0, help="How much it matters; 1 is usual.")] = 1.0,
+    source: Annotated[str | None, typer.Option(help="Where it comes from.")] = None,
+    scope: Scope = None,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Remember a text, or a document.
+
+    Example: smolagents-memory remember "The staging server needs the VPN." --importance 2
+    """
+    if (text is None) == (file is None):
+        fail('give a text, or a document with --file: smolagents-memory remember "…"')
+    with _memory(storage, scope, must_exist=False) as memory:
+        if file is not None:
+            keys = memory.remember_document(file, source)
+        else:
+            keys = [memory.remember(text, importance=importance, source=source)]
+    if as_json:
+        print_json({"keys": keys})
+    else:
+        say(f"Remembered as {keys[0]}." if len(keys) == 1 else f"Remembered in {len(keys)} parts.")
+
+
+@command("forget")
+def forget(
+    key: Annotated[str, typer.Argument(help="The memory's key, as `search` shows it.", show_default=False)],
+    purge: Annotated[bool, typer.Option(help="Make sure that no byte of it is left in the files.")] = False,
+    scope: Scope = None,
+    yes: Yes = False,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Forget a memory for good.
+
+    Example: smolagents-memory forget 3f9c2a --yes
+    """
+    with _memory(storage, scope) as memory:
+        confirm(f"The memory {key!r} will be deleted. Go ahead?", yes)
+        if not memory.forget(key):
+            fail(f"there is no memory {key!r}; `smolagents-memory search` shows keys")
+        if purge:
+            memory.purge()
+    if as_json:
+        print_json({"forgotten": key, "purged": purge})
+    else:
+        say(f"The memory {key!r} is forgotten{' and purged' if purge else ''}.")
+
+
+@command("reindex")
+def reindex(scope: Scope = None, storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+    """Make the vector index anew from SQL, repairing what is missing.
+
+    Example: smolagents-memory reindex
+    """
+    with _memory(storage, scope) as memory:
+        done = memory.reindex(show_progress=not as_json)
+    if as_json:
+        print_json(done)
+    else:
+        say("Done: " + ", ".join(f"{count} {what}" for what, count in done.items()) + ".")
+
+
+@command("decay")
+def decay(
+    purge: Annotated[
+        bool, typer.Option(help="Also delete what was archived longer than the grace period ago.")
+    ] = False,
+    scope: Scope = None,
+    yes: Yes = False,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Put away memories that have faded; they can be restored until they are purged.
+
+    Example: smolagents-memory decay
+    """
+    with _memory(storage, scope) as memory:
+        archived = memory.decay()
+        purged: list[str] = []
+        if purge:
+            confirm("Memories whose grace period is over will be deleted for good. Go ahead?", yes)
+            purged = memory.purge()
+    if as_json:
+        print_json({"archived": archived, "purged": purged})
+    else:
+        say(f"{len(archived)} archived, {len(purged)} deleted.")

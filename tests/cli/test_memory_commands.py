@@ -1,0 +1,76 @@
+"""Every command over long-term memory, through a real process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import command
+
+
+def as_json(*arguments: str, cwd: Path) -> Any:
+    done = command(*arguments, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a few memories, one of them in a scope."""
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "notes.txt").write_text("The cake is in the cellar.\n\nThe key hangs by the door.")
+    for arguments in (
+        ["The staging server needs the VPN."],
+        ["Invoices are printed on Mondays.", "--importance", "2"],
+        ["--file", "notes.txt"],
+        ["Ann likes tea.", "--scope", "user=ann"],
+    ):
+        assert as_json("remember", *arguments, cwd=folder)["keys"]
+    return folder
+
+
+def test_what_was_remembered_is_found_by_meaning_and_explained(place: Path) -> None:
+    (first, *_) = as_json("search", "how do I reach staging", "-k", "2", "--explain", cwd=place)
+    assert first["value"] == "The staging server needs the VPN."
+    assert set(first["explained"]) >= {"lexical", "vector"}
+    shown = command("search", "where is the key", cwd=place).stdout
+    assert "hangs by the door" in shown
+
+
+def test_a_scope_sees_its_own_memories_only(place: Path) -> None:
+    assert "Ann likes tea." not in command("search", "who likes tea", cwd=place).stdout
+    assert "Ann likes tea." in command("search", "who likes tea", "--scope", "user=ann", cwd=place).stdout
+
+
+def test_a_memory_is_forgotten_after_a_question(place: Path) -> None:
+    (key,) = as_json("remember", "To be forgotten: xylophone.", cwd=place)["keys"]
+    refused = command("forget", key, cwd=place)
+    assert refused.returncode == 1
+    assert "add --yes" in refused.stderr
+    assert as_json("forget", key, "--yes", "--purge", cwd=place)["forgotten"] == key
+    assert "xylophone" not in command("search", "xylophone", cwd=place).stdout
+
+
+def test_reindex_and_decay(place: Path) -> None:
+    assert isinstance(as_json("reindex", cwd=place), dict)
+    assert as_json("decay", cwd=place) == {"archived": [], "purged": []}
+    assert "0 archived" in command("decay", "--purge", "--yes", cwd=place).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["search", "x", "--storage", "nowhere"], "there is no memory in 'nowhere'"),
+        (["search", "x", "--scope", "ann"], "name=value"),
+        (["remember"], "give a text"),
+        (["remember", "--file", "missing.txt"], "missing.txt"),
+        (["forget", "nothing-of-that-key", "--yes"], "there is no memory"),
+    ],
+)
+def test_bad_input_gives_a_sentence_that_says_what_to_do(place: Path, arguments: list[str], says: str) -> None:
+    done = command(*arguments, cwd=place)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert says in done.stderr
