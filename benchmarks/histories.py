@@ -9,9 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from PIL import Image
+from smolagents import CodeAgent
 from smolagents.memory import ActionStep, SystemPromptStep, TaskStep, ToolCall
-from smolagents.models import ChatMessage, MessageRole
+from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
 from smolagents.monitoring import Timing, TokenUsage
+
+from smolagents_memory.testing import ScriptedModel
 
 
 OBSERVATION = 10_000
@@ -70,6 +73,73 @@ def make_step(number: int, rng: random.Random, *, images: bool = False, observat
     if images:
         step.observations_images = [Image.frombytes("L", (40, 40), rng.randbytes(1600))]
     return step
+
+
+def make_calling_step(number: int, rng: random.Random, *, observation: int = OBSERVATION) -> ActionStep:
+    """A ToolCallingAgent's step, as smolagents leaves it, without its input messages."""
+    arguments = {"query": f"part {number}", "limit": number}
+    asked = ChatMessageToolCall(
+        function=ChatMessageToolCallFunction("search", arguments), id=f"call_{number}", type="function"
+    )
+    usage = TokenUsage(900, 50)
+    return ActionStep(
+        step_number=number,
+        timing=Timing(1_700_000_000.0 + number, 1_700_000_001.0 + number),
+        tool_calls=[ToolCall("search", arguments, f"call_{number}")],
+        model_output_message=ChatMessage(role=MessageRole.ASSISTANT, tool_calls=[asked], token_usage=usage),
+        observations=noise(rng, observation),
+        token_usage=usage,
+    )
+
+
+class LiveRun:
+    """A real agent whose memory grows as a run makes it grow: the input, the step, its callbacks, the list.
+
+    The model and the tools are left out: what they would take is not ours. So that a long run fits into memory, the
+    messages of steps that are not edited are shared between the inputs, except with `fresh`, as smolagents makes them.
+    """
+
+    def __init__(self, edit: Edit = plain, *, stamped: bool = False, seed: int = 0) -> None:
+        self.agent = CodeAgent(tools=[], model=ScriptedModel([]), verbosity_level=0)
+        self.made: list[Any] = []
+        self.edit = edit
+        self._rng = random.Random(seed)
+        self._shown: dict[int, tuple[Any, list[ChatMessage]]] = {}
+        if stamped:
+            self.agent.step_callbacks.register(ActionStep, stamp)
+
+    def begin(self) -> None:
+        """The task comes."""
+        self.made.append(TaskStep(task="Do all the parts, one after the other."))
+        self.agent.memory.steps.append(self.made[-1])
+
+    def next_step(self, *, fresh: bool = False) -> ActionStep:
+        """The next step, with its input, before its callbacks."""
+        memory, number = self.agent.memory, len(self.made)
+        step = make_step(number, self._rng, images=self.edit is prune_images)
+        if fresh:
+            step.model_input_messages = self.agent.write_memory_to_messages()
+        else:
+            steps = (memory.system_prompt, *memory.steps)
+            step.model_input_messages = [m for each in steps for m in _messages(each, self._shown)]
+        return step
+
+    def take(self, step: ActionStep) -> None:
+        """What smolagents does at the end of a step; then what callbacks do to earlier steps."""
+        self.agent.step_callbacks.callback(step, agent=self.agent)
+        self.agent.memory.steps.append(step)
+        self.made.append(step)
+        self.edit(self.agent.memory.steps)
+
+    def grow(self, count: int) -> None:
+        """Go on to so many steps."""
+        while len(self.made) <= count:
+            self.take(self.next_step())
+
+
+def stamp(step: ActionStep) -> None:
+    """A callback that says when: it cuts and adds before the step reaches the memory."""
+    step.observations = f"[2026-01-01 00:00:{step.step_number % 60:02} UTC]\n{step.observations}"
 
 
 def make_history(count: int, edit: Edit, *, seed: int = 0) -> tuple[SystemPromptStep, list[Any]]:

@@ -31,7 +31,7 @@ class Attachment:
     def __init__(self, session: Session, agent: Any, position: Position, token: str, restored: Restored) -> None:
         self.session, self.agent = session, agent
         self._token = token
-        self._restored = restored
+        self.restored = restored
         self._kept_states: list[Callable[[], None]] = []
         self._place = (str(session.database), session.session_id)
         adopted = self._steps_to_adopt(restored)
@@ -43,6 +43,7 @@ class Attachment:
         if not adopted:
             self.report = put_into(agent, restored, self._place)
             self.journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
+            self.runtime.tell_later(self.report.missing)
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
@@ -106,7 +107,7 @@ class Attachment:
 
     def keep(self, state: Any) -> None:
         """Bring a typed state back and follow it; see `Session.keep`."""
-        for value in typed_state(self._restored.runtime, state.name, self._restored.blobs):
+        for value in typed_state(self.restored.runtime, state.name, self.restored.blobs):
             state.restore(value)
 
         def changed(event: Any) -> None:

@@ -16,11 +16,15 @@ from smolagents_memory._errors import SessionConflictError, SessionStorageError
 from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.blobbing import insert_blobs
 from smolagents_memory.sessions.database import Database, FileId
-from smolagents_memory.sessions.envelope import pack, pack_text
+from smolagents_memory.sessions.envelope import pack, pack_bytes, pack_text
 from smolagents_memory.sessions.records import Kept, RecordWriter, Row
 from smolagents_memory.steps.edits import Snapshot
 from smolagents_memory.steps.registry import logger
 from smolagents_memory.steps.values import warn_of_losses
+
+
+# what code that ends with a definition or an import outputs: it is kept with the variables
+_DEFINED = frozenset(("function", "module", "type"))
 
 
 @dataclass
@@ -220,7 +224,7 @@ class Journal:
         self._writer.blobs.data = {}
         self._pending.append(entry)
         losses, self._writer.losses = self._writer.losses, []
-        warn_of_losses(losses, f"Session {self.position.name!r}")
+        warn_of_losses([loss for loss in losses if loss not in _DEFINED], f"Session {self.position.name!r}")
 
     def hold(self, error: Exception, then: str) -> None:
         """Keep an error for `flush`; it is logged once."""
@@ -311,7 +315,7 @@ class Journal:
             "session": self.position.id,
             "number": row.number,
             "segment": row.segment,
-            "fields": pack_text(row.fields),
+            "fields": pack_bytes(row.fields),
             "inputs": None if row.inputs is None else pack_text(row.inputs),
             "created": made,
         }

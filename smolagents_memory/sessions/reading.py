@@ -12,8 +12,8 @@ from sqlalchemy import Connection, select
 from smolagents_memory._errors import DecodeError, SessionDamagedError
 from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.blobbing import StoredBlobs
-from smolagents_memory.sessions.envelope import unpack, warn_of_loss
-from smolagents_memory.sessions.records import Kept, with_base
+from smolagents_memory.sessions.envelope import unpack, unpack_bytes, warn_of_loss
+from smolagents_memory.sessions.records import Kept, read_record, with_base
 from smolagents_memory.steps.codec import INPUTS, build_step
 from smolagents_memory.steps.graph import TAG
 from smolagents_memory.steps.messages import InputMessages, MessageReader
@@ -195,7 +195,7 @@ class _Reader:
             rows = select(table.c.number, table.c.fields).where(table.c.session == self._session)
             for number, fields in self._connection.execute(rows.where(table.c.number.in_(batch))):
                 try:
-                    self._records[number] = unpack(fields)
+                    self._records[number] = read_record(unpack_bytes(fields))
                 except DecodeError as error:
                     self._bad.add(number)
                     self.losses.append(f"record {number} ({error})")

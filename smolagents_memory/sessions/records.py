@@ -14,7 +14,8 @@ from smolagents_memory._errors import DecodeError
 from smolagents_memory.steps.blobs import Blobs
 from smolagents_memory.steps.codec import INPUTS, step_record
 from smolagents_memory.steps.graph import TAG, Node
-from smolagents_memory.steps.messages import MessageWriter
+from smolagents_memory.steps.message_writing import MessageWriter
+from smolagents_memory.steps.prebuilt import parse_prebuilt
 from smolagents_memory.steps.registry import attributes
 from smolagents_memory.steps.values import new_encoder
 
@@ -45,7 +46,7 @@ class Row:
 
     number: int
     segment: int
-    fields: str
+    fields: bytes
     inputs: str | None
 
 
@@ -83,7 +84,12 @@ class RecordWriter:
         messages.losses.clear()
         kept = Kept(step, number if before is None else before.original, number)
         kept.inputs = stored is not None or same_inputs
-        row = Row(number, self._segment, _changes(record, kept, before), json.dumps(stored) if stored else None)
+        row = Row(
+            number,
+            self._segment,
+            _changes(record, kept, before),
+            json.dumps(stored, separators=(",", ":")) if stored else None,
+        )
         messages.show(number, step)
         self.next += 1
         return row, kept
@@ -102,9 +108,12 @@ class RecordWriter:
         self._messages = self._messages.successor(set(self._live()))
 
 
-def _changes(record: dict[str, Any], kept: Kept, before: Kept | None) -> str:
-    """The record as JSON; of an earlier version only what changed. Fills in what `kept` remembers."""
-    fields = []
+def _changes(record: dict[str, Any], kept: Kept, before: Kept | None) -> bytes:
+    """The record as JSON; of an earlier version only what changed. Fills in what `kept` remembers.
+
+    Long texts stand after the JSON as they are: they are most of all that there is, and are read in no time there.
+    """
+    fields, texts = [], []
     for name, node in record.pop("fields").items():
         known = before.texts.get(name) if before is not None else None
         if isinstance(node, str):
@@ -112,6 +121,9 @@ def _changes(record: dict[str, Any], kept: Kept, before: Kept | None) -> str:
             if known is node or known == node:
                 continue
             node = node if known is None else _text_change(known, node)
+            if isinstance(node, str) and len(node) > _WORTH:
+                texts.append(node.encode())
+                node = {TAG: "text", "bytes": len(texts[-1])}
         text = json.dumps(node, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         if name not in kept.texts:
             digest = kept.digests[name] = _digest(text)
@@ -126,7 +138,22 @@ def _changes(record: dict[str, Any], kept: Kept, before: Kept | None) -> str:
         if gone - {INPUTS}:
             record["gone"] = sorted(gone - {INPUTS})
     head = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return f'{head[:-1]},"fields":{{{",".join(fields)}}}}}'
+    return b"".join((f'{head[:-1]},"fields":{{{",".join(fields)}}}}}\n'.encode(), *texts))
+
+
+def read_record(payload: bytes) -> dict[str, Any]:
+    """The record that was written; what of it is simple is built already. A malformed one raises DecodeError."""
+    at = payload.find(b"\n") + 1
+    record: dict[str, Any] = parse_prebuilt(payload[: at - 1])
+    texts = memoryview(payload)
+    try:
+        for name, node in record["fields"].items():
+            if type(node) is dict and node.get(TAG) == "text":
+                record["fields"][name] = str(texts[at : at + node["bytes"]], "utf-8")
+                at += node["bytes"]
+    except (LookupError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise DecodeError(f"a malformed record: {error!r}") from error
+    return record
 
 
 def _digest(text: str) -> bytes:

@@ -14,8 +14,10 @@ from smolagents_memory._errors import SessionError
 from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.envelope import unpack_if_whole
 from smolagents_memory.sessions.reading import read_one
+from smolagents_memory.sessions.runtime import overridden_names
 from smolagents_memory.sessions.sensors import watched
 from smolagents_memory.sessions.stepping import answer_of, iter_steps
+from smolagents_memory.sessions.variables import RestoreReport
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.registry import logger
 
@@ -43,7 +45,7 @@ def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | 
         if run is not None and run["state"] != "finished":
             attachment.log.go_on(run)
         _tell_what_is_missing(attachment)
-        steps = iter_steps(agent, max_steps=limit)
+        steps = iter_steps(agent, max_steps=limit, prepare=_Withholding(attachment))
         if steps.done:  # it had its answer: take it as it was given, not as callbacks have cut it since
             given = answer_of([_original(attachment, _last_action(memory.steps))], agent.state)
             return handle_agent_output_types(steps.answer if given is None else given.value)
@@ -102,7 +104,21 @@ def _tell_what_is_missing(attachment: Attachment) -> None:
     note = attachment.report.note()
     if note:
         attachment.agent.memory.steps.append(NoteStep(note, kind="restored"))
-        attachment.report.missing.clear()
+        attachment.report = RestoreReport()
+        attachment.runtime.tell_later({})
+
+
+class _Withholding:
+    """Takes back what a run's beginning sends again although the agent's code had deleted it."""
+
+    def __init__(self, attachment: Attachment) -> None:
+        executor = getattr(attachment.agent, "python_executor", None)
+        self._there = set(getattr(executor, "state", None) or ())
+        self._overridden = overridden_names(attachment.restored.runtime)
+
+    def __call__(self, agent: Any) -> None:
+        for name in self._overridden - self._there:
+            agent.python_executor.state.pop(name, None)
 
 
 def _last_action(steps: Sequence[MemoryStep]) -> ActionStep:

@@ -22,6 +22,11 @@ from smolagents_memory.steps.values import NotKept, new_decoder, new_encoder
 VARIABLES_BUDGET = 4_000_000
 
 
+def overridden_names(deltas: Iterable[dict[str, Any]]) -> set[str]:
+    """The names that `run` sent and that the agent's code has deleted, or bound to what cannot be kept."""
+    return set(fold(deltas).get("variables", {}).get("overridden", ()))
+
+
 def typed_state(deltas: Iterable[dict[str, Any]], name: str, blobs: Mapping[str, bytes]) -> tuple[Any, ...]:
     """The value that is kept under a name, alone in a tuple; an empty one where there is none."""
     nodes = [delta["typed"][name] for delta in deltas if name in delta.get("typed", {})]
@@ -40,6 +45,11 @@ class Runtime:
         """Look at what was just restored; gives what is to be kept where that is not what is kept already."""
         found = self.changes(None, blobs)
         return found if found is not None and fold([*restored, found]) != fold(restored) else None
+
+    def tell_later(self, missing: Mapping[str, str]) -> None:
+        """Keep in mind that the agent has not been told of these yet; nothing, once it has."""
+        if self._capture is not None:
+            self._capture.untold = dict(missing)
 
     def changes(self, step: ActionStep | None, blobs: Blobs) -> dict[str, Any] | None:
         """What changed since the last call, or None. Never raises."""

@@ -45,9 +45,9 @@ records = Table(
     Column("session", _Id, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
     Column("number", BigInteger, nullable=False),
     Column("segment", BigInteger, nullable=False),  # the record with which this chain of input messages begins
-    Column("fields", LargeBinary, nullable=False),
-    Column("inputs", LargeBinary),
     Column("created", Float, nullable=False),
+    Column("inputs", LargeBinary),
+    Column("fields", LargeBinary, nullable=False),  # large, and so the last: what stands behind it is slow to reach
     PrimaryKeyConstraint("session", "number"),
 )
 

@@ -106,17 +106,18 @@ def build_step(name: str, fields: Node, shown: Node, blobs: Mapping[str, bytes])
     if not isinstance(fields, dict):
         raise DecodeError(f"the fields of a {name} should be an object")
     decoder = new_decoder(blobs)
-    values = {str(key): decoder.decode(node) for key, node in fields.items()}
+    values = {
+        str(key): decoder.decode(node) if isinstance(node, (list, dict)) else node for key, node in fields.items()
+    }
     cls = STEP_CLASSES.get(name) or registry.known_class(name)
     if cls is None or not issubclass(cls, MemoryStep):
         registry.say_once(f"a step of the class {name}, which is not known here, was kept as data; see register_step")
         return UnknownStep(name, values, new_decoder(blobs).decode(shown or []))
     step: MemoryStep = object.__new__(cls)
     known = {**defaults(cls), **values} if dataclasses.is_dataclass(cls) else values
-    slots = getattr(step, "__dict__", None) is None
+    if getattr(step, "__dict__", None) is not None:
+        step.__dict__.update(known)
+        return step
     for key, value in known.items():
-        if slots:
-            object.__setattr__(step, key, value)
-        else:
-            step.__dict__[key] = value
+        object.__setattr__(step, key, value)
     return step

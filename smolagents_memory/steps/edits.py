@@ -8,6 +8,11 @@ from operator import is_
 from typing import Any
 
 from smolagents.memory import MemoryStep
+from smolagents.models import ChatMessage
+
+
+_BLOCK = 32  # steps that are looked at together
+_MARK = object()
 
 
 class _Slots:
@@ -20,119 +25,196 @@ class _Slots:
         return (getattr(self.owner, name, None) for name in self.names)
 
 
-class Snapshot:
-    """How a step was when it was last looked at.
+class _Held:
+    """What some containers held when they were looked at.
 
-    It keeps live views of the step's containers and the values they held: the same views, read again, must give
-    the very same objects. The values are held, not only their ids, so that an id cannot come back in disguise.
+    It keeps live views of them: the same views, read again, must give the very same objects. The objects are held,
+    not only their ids, so that an id cannot come back in disguise.
     """
 
-    __slots__ = ("_inputs", "_inputs_held", "_inputs_length", "_values", "_views", "inputs_edited", "step")
+    __slots__ = ("values", "views")
+
+    def __init__(self, containers: Iterable[Any] = ()) -> None:
+        self.views = [view for container in containers for view in _read(container)]
+        # the mark at the end stands beside something else as soon as there is more or less before it
+        self.values = [*chain.from_iterable(self.views), _MARK]
+
+    def extend(self, more: _Held) -> None:
+        """Take in what others held."""
+        self.views += more.views
+        self.values[-1:] = more.values
+
+    def same(self) -> bool:
+        """Whether they hold the very same still."""
+        try:
+            return all(map(is_, chain.from_iterable(chain(self.views, ((_MARK,),))), self.values))
+        except RuntimeError:  # a dict that another thread is changing at this moment
+            return False
+
+
+class Snapshot:
+    """How a step was when it was last looked at."""
+
+    __slots__ = ("_far", "_inputs_held", "inputs", "inputs_edited", "inputs_length", "near", "step")
 
     def __init__(self, step: MemoryStep) -> None:
         self.step = step
         self.inputs_edited = False
-        self._views: list[Iterable[Any]] = []
-        self._values: tuple[Any, ...] = ()
-        self._inputs: Any = None
-        self._inputs_held: tuple[Any, ...] | None = None
-        self._inputs_length = 0
         self.take()
 
     def take(self) -> None:
         """Look at the step anew."""
-        self._views = list(_views(self.step))
-        self._values = tuple(chain.from_iterable(self._views))
+        near = {id(container): container for container in (self.step, *_containers(self.step))}
+        self.near = _Held(near.values())
+        self._far = _Held(container for container in _far_containers(self.step) if id(container) not in near)
         inputs = getattr(self.step, "model_input_messages", None)
-        self._inputs = inputs if isinstance(inputs, list) else None
-        self._inputs_length = len(self._inputs or ())
+        self.inputs: list[Any] | None = inputs if isinstance(inputs, list) else None
+        self.inputs_length = len(self.inputs or ())
         # a list that was never looked into since loading has no objects yet that anyone could have edited
         idle = getattr(inputs, "untouched", False)
-        self._inputs_held = None if self._inputs is None or idle else tuple(self._inputs)
+        self._inputs_held = None if self.inputs is None or idle else tuple(self.inputs)
 
     def differs(self, *, thorough: bool = False) -> bool:
         """Whether the step was edited since; `inputs_edited` then says whether its input messages were.
 
-        `thorough` also reads the members of its input messages where nothing else was edited.
+        `thorough` also reads the members of its input messages where nothing else was edited, and looks into the
+        calls of its output message.
         """
-        if self._same_values():
-            if self._inputs is None or (len(self._inputs) == self._inputs_length and not thorough):
+        if self.near.same() and not (thorough and not self._far.same()):
+            if self.inputs is None or (len(self.inputs) == self.inputs_length and not thorough):
                 return False
             self.inputs_edited = not self._same_inputs()
             return self.inputs_edited
         self.inputs_edited = not self._same_inputs()
         return True
 
-    def _same_values(self) -> bool:
-        try:
-            now = tuple(chain.from_iterable(self._views))
-        except RuntimeError:  # a dict that another thread is changing at this moment
-            return False
-        return len(now) == len(self._values) and all(map(is_, now, self._values))
-
     def _same_inputs(self) -> bool:
-        inputs = self._inputs
+        inputs = self.inputs
         if getattr(self.step, "model_input_messages", None) is not inputs and inputs is not None:
             return False
         if inputs is None:
             return not isinstance(getattr(self.step, "model_input_messages", None), list)
         if getattr(inputs, "untouched", False):
             return True
-        if self._inputs_held is None or len(inputs) != self._inputs_length:
+        if self._inputs_held is None or len(inputs) != self.inputs_length:
             return False  # looked into since it was loaded: nobody can tell what was done there
         return all(map(is_, inputs, self._inputs_held))
 
 
-def _views(step: Any) -> Iterator[Iterable[Any]]:
-    """The containers of a step: its fields, what they hold, and a call's arguments."""
-    fields = _own(step)
-    yield fields
+class _Block:
+    """Some steps that follow each other, looked at in one go."""
+
+    def __init__(self, snapshots: Iterable[Snapshot]) -> None:
+        self.snapshots: list[Snapshot] = []
+        self._held = _Held()
+        self._inputs: list[list[Any]] = []
+        self._lengths: list[int] = []
+        for snapshot in snapshots:
+            self.add(snapshot)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """One more at the end."""
+        self.snapshots.append(snapshot)
+        self._held.extend(snapshot.near)
+        if snapshot.inputs is not None:
+            self._inputs.append(snapshot.inputs)
+            self._lengths.append(snapshot.inputs_length)
+
+    def same(self) -> bool:
+        """Whether nothing at all changed in these steps."""
+        return self._held.same() and list(map(len, self._inputs)) == self._lengths
+
+
+class Snapshots:
+    """The snapshots of a list of steps, in blocks: most of the time nothing changed in any of them."""
+
+    def __init__(self, steps: Iterable[MemoryStep]) -> None:
+        self._blocks: list[_Block] = []
+        self.splice(0, 0, steps)
+
+    def splice(self, start: int, stop: int, steps: Iterable[MemoryStep]) -> None:
+        """Steps were removed and added at a place in the list."""
+        added = [Snapshot(step) for step in steps]
+        first, begin = 0, 0
+        while first < len(self._blocks) - 1 and begin + len(self._blocks[first].snapshots) < start:
+            begin += len(self._blocks[first].snapshots)
+            first += 1
+        last, found = first, list[Snapshot]()
+        while last < len(self._blocks) and (last == first or begin + len(found) < stop):
+            found += self._blocks[last].snapshots
+            last += 1
+        if start - begin == len(found) and 0 < len(found) <= _BLOCK - len(added):
+            for snapshot in added:
+                self._blocks[first].add(snapshot)
+            return
+        found[start - begin : stop - begin] = added
+        self._blocks[first:last] = [_Block(found[at : at + _BLOCK]) for at in range(0, len(found), _BLOCK)]
+
+    def edited(self, *, thorough: bool) -> Iterator[tuple[int, Snapshot]]:
+        """Those that were edited since they were last looked at, with their places."""
+        begin = 0
+        for at, block in enumerate(self._blocks):
+            if thorough or not block.same():
+                for place, snapshot in enumerate(block.snapshots, begin):
+                    if snapshot.differs(thorough=thorough):
+                        snapshot.take()
+                        yield place, snapshot
+                self._blocks[at] = _Block(block.snapshots)
+            begin += len(block.snapshots)
+
+
+def _read(container: Any) -> tuple[Iterable[Any], ...]:
+    if isinstance(container, dict):
+        return container.keys(), container.values()
+    if isinstance(container, (list, set)):
+        return (container,)
+    if isinstance(container, BaseException):
+        return container.__dict__.values(), _Slots(container, ("args",))
+    return (_own(container),)
+
+
+def _containers(step: Any) -> Iterator[Any]:
+    """What a step holds in its fields, two levels deep, and a call's arguments."""
     for name, value in list(getattr(step, "__dict__", {}).items()):
         if name != "model_input_messages":
             yield from _inside(value)
 
 
-def _inside(value: Any) -> Iterator[Iterable[Any]]:
+def _far_containers(step: Any) -> Iterator[Any]:
+    """The calls in a step's output message: the model is shown the step's own calls, not these."""
+    calls = getattr(getattr(step, "model_output_message", None), "tool_calls", None)
+    if isinstance(calls, list):
+        yield from _inside(calls)
+
+
+def _inside(value: Any) -> Iterator[Any]:
     if value is None or isinstance(value, (str, bytes, int, float)):
         return
-    if isinstance(value, dict):
-        yield value.keys()
-        yield value.values()
-    elif isinstance(value, (list, set)):
+    if isinstance(value, (dict, BaseException)):
         yield value
+    elif isinstance(value, (list, set, tuple)):
+        if not isinstance(value, tuple):
+            yield value
         for member in list(value):
             yield from _member(member)
-    elif isinstance(value, tuple):
-        for member in value:
-            yield from _member(member)
-    elif isinstance(value, BaseException):
-        yield value.__dict__.values()
-        yield _Slots(value, ("args",))
     elif hasattr(value, "__dataclass_fields__"):
-        yield _own(value)
-        for part in list(getattr(value, "__dict__", {}).values()):
-            if isinstance(part, (list, dict)):
+        yield value
+        for name, part in list(getattr(value, "__dict__", {}).items()):
+            if isinstance(part, (list, dict)) and not (name == "tool_calls" and isinstance(value, ChatMessage)):
                 yield from _inside(part)
 
 
-def _member(member: Any) -> Iterator[Iterable[Any]]:
+def _member(member: Any) -> Iterator[Any]:
     """A member of a list: a part of a message, a tool call with its arguments."""
-    if isinstance(member, dict):
-        yield member.keys()
-        yield member.values()
-    elif isinstance(member, list):
+    if isinstance(member, (dict, list)):
         yield member
     elif hasattr(member, "__dataclass_fields__"):
-        yield _own(member)
-        arguments = getattr(member, "arguments", None)
+        yield member
         function = getattr(member, "function", None)
         if function is not None and hasattr(function, "__dict__"):
-            yield function.__dict__.values()
-            arguments = getattr(function, "arguments", None)
-        if isinstance(arguments, dict):
-            yield arguments.keys()
-            yield arguments.values()
-        elif isinstance(arguments, list):
+            yield function
+        arguments = getattr(function or member, "arguments", None)
+        if isinstance(arguments, (dict, list)):
             yield arguments
 
 

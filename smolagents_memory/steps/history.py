@@ -10,7 +10,8 @@ from smolagents.memory import MemoryStep, SystemPromptStep
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.steps.blobs import Blobs, LoadedBlobs
 from smolagents_memory.steps.codec import INPUTS, VERSION, build_step, step_record
-from smolagents_memory.steps.messages import MessageReader, MessageWriter
+from smolagents_memory.steps.message_writing import MessageWriter
+from smolagents_memory.steps.messages import MessageReader
 from smolagents_memory.steps.registry import attributes
 from smolagents_memory.steps.values import new_decoder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import io
 import json
@@ -10,7 +11,7 @@ import os
 import re
 import secrets
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,14 +44,26 @@ def parse_line(line: bytes) -> dict[str, Any]:
     return record
 
 
-def parse_json(text: bytes | str, *, constants: bool = False) -> Any:
-    """JSON from a source that is not trusted; `constants` lets NaN and infinities pass, which others write."""
+def parse_json(
+    text: bytes | str, *, constants: bool = False, build: Callable[[dict[str, Any]], Any] | None = None
+) -> Any:
+    """JSON from a source that is not trusted; `constants` lets NaN and infinities pass, which others write.
+
+    `build` gets every object, the inner ones first, and gives what is to stand in its place.
+    """
     try:
-        return json.loads(text, parse_constant=None if constants else _refuse)
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        return _decoder(constants, build).decode(text)
     except RecursionError:
         raise DecodeError("it is nested deeper than anything that this package writes") from None
     except ValueError as error:
         raise DecodeError(f"it is not JSON: {error}") from error
+
+
+@functools.lru_cache(maxsize=8)
+def _decoder(constants: bool, build: Callable[[dict[str, Any]], Any] | None) -> json.JSONDecoder:
+    return json.JSONDecoder(parse_constant=None if constants else _refuse, object_hook=build)
 
 
 def _refuse(constant: str) -> Any:

@@ -1,30 +1,27 @@
 """Input messages: every step holds all messages before it, so they are stored as references, content and ranges.
 
 Each distinct message has a number. A message that equals what a known step shows is a reference to it, any other one
-is stored once by its content. A step's list of messages is stored as ranges of the list before it and numbers.
+is stored once by its content. A step's list of messages is stored as ranges of the list before it and numbers. They are
+written in `message_writing`.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 from array import array
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from typing import Any, SupportsIndex, TypeVar, cast
 
 from smolagents.memory import MemoryStep
-from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
+from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction
 
 from smolagents_memory._errors import DecodeError
-from smolagents_memory.steps.blobs import Blobs
 from smolagents_memory.steps.graph import Node
 from smolagents_memory.steps.plain import WRITERS, write_items
 from smolagents_memory.steps.rendering import render
-from smolagents_memory.steps.values import new_encoder
 
 
 Range = list[int]  # [start, count] in the list before, or the messages [first, count, 0] by their numbers
-_STANDARD = frozenset(("role", "content", "tool_calls", "raw", "token_usage"))
 _KEYFRAME = 64
 
 
@@ -191,162 +188,6 @@ def _fresh_value(value: Any, made: dict[int, Any]) -> Any:
     items = made[id(value)] = []
     items.extend(_fresh_value(item, made) for item in value)
     return items
-
-
-class MessageWriter:
-    """Numbers the messages of a history while it is written, and says what is new in each list."""
-
-    def __init__(self, blobs: Blobs) -> None:
-        self.blobs = blobs
-        self.originals: list[ChatMessage] = []
-        self.losses: list[str] = []
-        self._numbers: dict[Any, int] = {}
-        self._shown: dict[Any, Node] = {}  # key → [step, index]: what the steps show, until it has a number
-        self._shows: dict[int, list[int]] = {}  # step → the places of all messages that it shows
-        self._before: list[int] = []
-        self._translations: dict[int, tuple[Messages, dict[int, int]]] = {}
-        self._new: list[Node] = []
-
-    @property
-    def stale(self) -> bool:
-        """Whether most of what is remembered here has left the lists: time to begin anew."""
-        return len(self.originals) > 4 * len(self._before) + 512
-
-    def successor(self, live: Container[int]) -> MessageWriter:
-        """A writer that begins anew, with what the live steps showed here: they may have been edited since."""
-        successor = MessageWriter(self.blobs)
-        successor._shown = {key: place for key, place in self._shown.items() if place[0] in live}
-        successor._shows = {reference: places for reference, places in self._shows.items() if reference in live}
-        return successor
-
-    def show(self, reference: int, step: MemoryStep) -> None:
-        """From now on, messages equal to what `step` shows are references to `reference`."""
-        try:
-            shown = render(step)
-        except Exception:  # noqa: BLE001 — a step of odd content; its messages are stored by content
-            return
-        self._shows[reference] = [index for index, message in enumerate(shown) if message is not None]
-        for index in self._shows[reference]:
-            self._shown[self._key(shown[index])] = [reference, index]
-
-    def write(self, messages: list[Any]) -> dict[str, Node] | None:
-        """What to store for a list of messages, or None if it is no such list: {"new": …, "list": …}."""
-        self._new = []
-        source = messages.originals() if isinstance(messages, InputMessages) else None
-        if source is not None:
-            numbers = [self._translated(source[0], number) for number in source[1]]
-            ranges = self._ranges(numbers, int.__eq__, lambda number: number)
-        elif all(type(message) is ChatMessage for message in messages):
-            ranges = self._ranges(
-                messages, lambda message, number: _evidently_equal(message, self.originals[number]), self._number
-            )
-        else:
-            return None
-        return {"new": self._folded(self._new), "list": ranges}
-
-    def _folded(self, new: list[Node]) -> list[Node]:
-        """References to all that neighbouring steps show, as one: {"all": [first, last, stride]}."""
-        folded: list[Node] = []
-        at = 0
-        while at < len(new):
-            step: int | None = new[at][0] if isinstance(new[at], list) else None
-            shows = [[step, index] for index in (self._shows.get(step, ()) if step is not None else ())]
-            if step is None or not shows or new[at : at + len(shows)] != shows:
-                folded.append(new[at])
-                at += 1
-                continue
-            at += len(shows)
-            last = folded[-1].get("all") if folded and isinstance(folded[-1], dict) else None
-            if last is not None and step > last[1] and (last[0] == last[1] or step - last[1] == last[2]):
-                last[1:] = [step, step - last[1]]
-            else:
-                folded.append({"all": [step, step, 1]})
-        return folded
-
-    def _ranges(
-        self, items: list[Any], is_message: Callable[[Any, int], bool], number_of: Callable[[Any], int]
-    ) -> list[Range]:
-        """A list as ranges of the list before it. What goes on as that list did is compared, not looked up."""
-        before, known = self._before, len(self.originals)
-        places: dict[int, int] | None = None
-        numbers: list[int] = []
-        ranges: list[Range] = []
-        expected = 0
-        for item in items:
-            if expected < len(before) and is_message(item, before[expected]):
-                place = expected
-            else:
-                number = number_of(item)
-                if number < known and places is None:
-                    places = {each: at for at, each in enumerate(before)}
-                place = (places or {}).get(number, -1) if number < known else -1
-                if place < 0:
-                    numbers.append(number)
-                    if ranges and len(ranges[-1]) == 3 and ranges[-1][0] + ranges[-1][1] == number:
-                        ranges[-1][1] += 1
-                    else:
-                        ranges.append([number, 1, 0])
-                    continue
-            numbers.append(before[place])
-            if ranges and len(ranges[-1]) == 2 and sum(ranges[-1]) == place:
-                ranges[-1][1] += 1
-            else:
-                ranges.append([place, 1])
-            expected = place + 1
-        self._before = numbers
-        return ranges
-
-    def _number(self, message: ChatMessage) -> int:
-        key = self._key(message)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.originals)
-            self.originals.append(fresh(message))
-            self._new.append(self._shown.get(key) or self._content(message))
-        return number
-
-    def _content(self, message: ChatMessage) -> Node:
-        encoder = new_encoder(self.blobs)
-        node = encoder.encode(message)
-        self.losses.extend(encoder.losses)
-        return node
-
-    def _translated(self, source: Messages, number: int) -> int:
-        _, known = self._translations.setdefault(id(source), (source, {}))
-        if number not in known:
-            known[number] = self._number(source.originals[number])
-        return known[number]
-
-    def _key(self, message: ChatMessage) -> Any:
-        if _is_simple(message) and type(message.role) is MessageRole:
-            part = message.content[0]
-            if part.keys() == {"type", "text"} and part["type"] == "text" and type(part["text"]) is str:
-                return message.role, part["text"]
-        return json.dumps(new_encoder(self.blobs).encode(message))
-
-
-def _is_simple(message: ChatMessage) -> bool:
-    """One part, and nothing but role and content."""
-    return (
-        type(message.content) is list
-        and len(message.content) == 1
-        and type(message.content[0]) is dict
-        and message.tool_calls is None
-        and message.token_usage is None
-        and message.__dict__.keys() == _STANDARD
-    )
-
-
-def _evidently_equal(message: ChatMessage, known: ChatMessage) -> bool:
-    """Whether two messages are equal, by looks alone: False means only that nobody can tell at a glance."""
-    if message.role is not known.role or not _is_simple(message) or not _is_simple(known):
-        return False
-    part, other = message.content[0], known.content[0]
-    if part.keys() != other.keys() or part["type"] != other["type"]:
-        return False
-    if part["type"] == "text":
-        return len(part) == 2 and type(part["text"]) is str and part["text"] == other["text"]
-    return part["type"] == "image" and len(part) == 2 and part["image"] is other["image"]
 
 
 class MessageReader:

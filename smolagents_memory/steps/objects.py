@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable
 from enum import Enum, Flag
 from typing import Any
@@ -65,13 +66,20 @@ def _class(name: str) -> type | None:
 
 def defaults(cls: type) -> dict[str, Any]:
     """The fields of a dataclass with their defaults: what an older record does not say yet."""
-    found: dict[str, Any] = {}
-    for each in dataclasses.fields(cls):
-        if each.default is not dataclasses.MISSING:
-            found[each.name] = each.default
-        else:
-            found[each.name] = each.default_factory() if each.default_factory is not dataclasses.MISSING else None
-    return found
+    return {name: factory() if factory is not None else default for name, default, factory in _fields(cls)}
+
+
+@functools.lru_cache(maxsize=256)
+def _fields(cls: type) -> list[tuple[str, Any, Callable[[], Any] | None]]:
+    missing = dataclasses.MISSING
+    return [
+        (
+            each.name,
+            None if each.default is missing else each.default,
+            None if each.default_factory is missing else each.default_factory,
+        )
+        for each in dataclasses.fields(cls)
+    ]
 
 
 def write_fields(encoder: Encoder, fields: Iterable[tuple[str, Any]], depth: int) -> dict[str, Node]:

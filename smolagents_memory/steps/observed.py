@@ -13,7 +13,7 @@ from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
 from smolagents.models import ChatMessage
 
 from smolagents_memory._events import Events, Listener
-from smolagents_memory.steps.edits import Snapshot
+from smolagents_memory.steps.edits import Snapshots
 from smolagents_memory.steps.plain import WRITERS, write_items
 
 
@@ -175,7 +175,7 @@ class ObservedMemory(AgentMemory):
         self.events = Events()
         self._lock = threading.RLock()
         self._steps = self._owned([])
-        self._snapshots: list[Snapshot] | None = None
+        self._snapshots: Snapshots | None = None
         self._listeners = 0
 
     # -- listening ---------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class ObservedMemory(AgentMemory):
         """Call `fn(event)` whenever `event` happens ("*" for all); returns a function that ends it."""
         with self._lock:
             if self._snapshots is None:
-                self._snapshots = [Snapshot(step) for step in self._steps]
+                self._snapshots = Snapshots(self._steps)
             self._listeners += 1
             end = self.events.on(event, fn, weak=weak)
         ended = False
@@ -257,7 +257,7 @@ class ObservedMemory(AgentMemory):
             self._find_edits()
             self._steps = new
             if self._snapshots is not None:
-                self._snapshots = [Snapshot(step) for step in new]
+                self._snapshots = Snapshots(new)
             if reset or old or new:
                 self._change(0, tuple(old), tuple(new), reset)
             self.events.deliver()
@@ -273,7 +273,7 @@ class ObservedMemory(AgentMemory):
             removed = tuple(steps[start:stop])
             list.__setitem__(steps, slice(start, stop), added)
             if self._snapshots is not None:
-                self._snapshots[start:stop] = [Snapshot(step) for step in added]
+                self._snapshots.splice(start, stop, added)
             if removed or added:
                 self._change(start, removed, tuple(added), False)
             self.events.deliver()
@@ -282,11 +282,11 @@ class ObservedMemory(AgentMemory):
         self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
 
     def _find_edits(self, *, thorough: bool = False) -> None:
-        for index, snapshot in enumerate(self._snapshots or ()):
-            if snapshot.differs(thorough=thorough):
-                snapshot.take()
-                edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
-                self.events.post(STEP_EDITED, self, **edit)
+        if self._snapshots is None:
+            return
+        for index, snapshot in self._snapshots.edited(thorough=thorough):
+            edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
+            self.events.post(STEP_EDITED, self, **edit)
 
     # -- copies ------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy
 from sqlalchemy import Connection, func, select
 
+from smolagents_memory.steps.lines import write_whole
 from smolagents_memory.stores import schema
-from smolagents_memory.stores.atomic import write_atomically
 from smolagents_memory.stores.chroma_folder import ChromaFolder
 from smolagents_memory.stores.exact_index import Floats, Rows, dropped
 from smolagents_memory.stores.progress import progress
@@ -259,7 +259,7 @@ class ChromaIndex:
         count = None if unfinished else self._collection.count()
         self._held = self._held if count is None else count
         state = {"bank": self.bank, "change": change, "count": count}
-        write_atomically(self._state_file(), json.dumps(state).encode())
+        write_whole(self._state_file(), [json.dumps(state).encode()])
         self._flushed = change
 
 

@@ -31,9 +31,9 @@ def upgrade() -> None:
         owner.copy(),
         sa.Column("number", sa.BigInteger, nullable=False),
         sa.Column("segment", sa.BigInteger, nullable=False),
-        sa.Column("fields", sa.LargeBinary, nullable=False),
-        sa.Column("inputs", sa.LargeBinary),
         sa.Column("created", sa.Float, nullable=False),
+        sa.Column("inputs", sa.LargeBinary),
+        sa.Column("fields", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("session", "number"),
     )
     op.create_table(
