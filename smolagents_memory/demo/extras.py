@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from smolagents import Model
@@ -118,7 +119,7 @@ class Extras:
         rows.append(("on disk", f"{size / 1000:,.0f} kB for all sessions, pictures and memories"))
         rows.append(("time", f"{seconds:.0f} s"))
         self.screen.table("What was kept, and what it saved", rows)
-        place = f"--storage {self.folder}"
+        place = f"--storage {shlex.quote(str(self.folder))}"
         commands = [
             ("the sessions", f"smolagents-memory sessions {place}"),
             ("Monday as a report", f"smolagents-memory show monday {place}"),

@@ -20,7 +20,9 @@ _FRAME = re.compile(r"^(Execution logs:|Last output from code snippet:|None|\[\d
 _CALL = re.compile(r"\b(?!print|append|len|str)[a-z_]+\([^()]*\)")
 _PAUSE = 0.25  # seconds after a step, for whoever reads along
 _COURSE = 14  # signs of a run
-_DONE = 36  # the width of what was done
+_DONE = 34  # the width of what was done
+_BACK = _DONE + 8  # where what came back begins
+_LINES = 2  # more of it than its first line
 
 
 class Screen:
@@ -57,10 +59,14 @@ class Screen:
         """A step in a line: its number, what was done, what came back."""
         what = Text(done(step))
         what.truncate(_DONE, overflow="ellipsis", pad=True)
-        self._line(Text.assemble((f"{getattr(step, 'step_number', ''):>4}  ", "dim"), what, "  ", came_back(step)))
+        number = (f"{getattr(step, 'step_number', ''):>4}  ", "dim")
+        first, *rest = came_back(step).wrap(self.console, max(20, self.console.width - _BACK)) or [Text()]
+        self._line(Text.assemble(number, what, "  ", first))
+        for line in rest[:_LINES]:
+            self._line(Text.assemble(" " * _BACK, line))
         for line in (step.observations or "").splitlines() if isinstance(step, ActionStep) else ():
             if line.startswith("[ALERT]"):
-                self._line(Text(" " * (_DONE + 8) + line, "bold yellow"))
+                self._line(Text(" " * 6 + line, "bold yellow"))
         if self.console.is_terminal:
             time.sleep(_PAUSE)
 
