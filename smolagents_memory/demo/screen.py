@@ -62,8 +62,8 @@ class Screen:
         number = (f"{getattr(step, 'step_number', ''):>4}  ", "dim")
         first, *rest = came_back(step).wrap(self.console, max(20, self.console.width - _BACK)) or [Text()]
         self._line(Text.assemble(number, what, "  ", first))
-        for line in rest[:_LINES]:
-            self._line(Text.assemble(" " * _BACK, line))
+        for more in rest[:_LINES]:
+            self._line(Text.assemble(" " * _BACK, more))
         for line in (step.observations or "").splitlines() if isinstance(step, ActionStep) else ():
             if line.startswith("[ALERT]"):
                 self._line(Text(" " * 6 + line, "bold yellow"))
