@@ -110,7 +110,8 @@ def test_another_process_comes_to_the_same_figures(url: str) -> None:
     """All histories in one process that has never seen the agents."""
     expected = {name: figures(kept(name, url)) for name in RUNS}
     script = (
-        "import json, sys; from smolagents_memory import SessionManager, analyze; manager = SessionManager(sys.argv[1])\n"
+        "import json, sys; from smolagents_memory import SessionManager, analyze\n"
+        "manager = SessionManager(sys.argv[1])\n"
         "print(json.dumps({n: analyze(manager.session(n)).to_dict() for n in manager.list_sessions()}))"
     )
     done = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True, check=False)

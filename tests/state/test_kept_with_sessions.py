@@ -60,9 +60,9 @@ def later(url: str, state: TypedMemory[Any]) -> Any:
 CASES: dict[str, tuple[Any, Any, Any]] = {
     "dataclass": (Trip, lambda: Trip(), Trip("Rome", ["a"], {(1, 2)}, bytes(range(256)) * 8)),
     "model": (Order, lambda: Order(), Order(number=7, trips=[Trip("Oslo", seen={(0, 0)})])),
-    "dict": (dict, lambda: {}, {"a": [1, (2, 3)], "lone \ud800": float("inf"), "photo": b"\x00" * 5000}),
-    "list": (list[Trip], lambda: [], [Trip("Rome"), Trip("Oslo", ["b"])]),
-    "dict of models": (dict[str, Order], lambda: {}, {"x": Order(number=3)}),
+    "dict": (dict, dict, {"a": [1, (2, 3)], "lone \ud800": float("inf"), "photo": b"\x00" * 5000}),
+    "list": (list[Trip], list, [Trip("Rome"), Trip("Oslo", ["b"])]),
+    "dict of models": (dict[str, Order], dict, {"x": Order(number=3)}),
     "number": (int, lambda: 0, 10**30),
 }
 
@@ -250,8 +250,8 @@ def answer(messages):
         os.kill(os.getpid(), signal.SIGKILL)
     return code("final_answer(state()['escalation_level'])")
 
-agent = CodeAgent([StateTool(case, writable=True, name="state")], ScriptedModel(
-    [code("state(changes={'issue_category': 'billing'})"), answer] if script == "die" else [answer]), verbosity_level=-1)
+played = [code("state(changes={'issue_category': 'billing'})"), answer] if script == "die" else [answer]
+agent = CodeAgent([StateTool(case, writable=True, name="state")], ScriptedModel(played), verbosity_level=-1)
 with Session("s", sys.argv[1]).attach(agent) as session:
     session.keep(case)
     session.keep(visits)
