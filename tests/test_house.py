@@ -107,7 +107,7 @@ def test_examples_in_docstrings_run(module: str, tmp_path: Path, monkeypatch: py
 
 
 def pages() -> list[Path]:
-    return [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if page.exists()]
+    return [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from smolagents_memory.memory.reviewing import Action, actions, clipped, outcome
 logger = logging.getLogger("smolagents_memory")
 
 MEMORY_TOOLS = frozenset({"recall", "remember", "forget", "original_step"})
+_CALLED = re.compile(r"(\w+)\s*\(")
 _CODE = 2000
 _TEXT = 500
 
@@ -55,9 +57,15 @@ def _failure(action: Action, later: Sequence[Action], clean: Clean) -> dict[str,
 
 def _only_recalled(action: Action, clean: Clean) -> bool:
     """Whether an action only looked into memory."""
-    if action.tool in MEMORY_TOOLS:
+    if action.tool in MEMORY_TOOLS or _calls_memory_alone(action.code or ""):
         return True
     return has_recalled(action.result) and not clean(action.result).strip()
+
+
+def _calls_memory_alone(code: str) -> bool:
+    """Whether all that a piece of code does is to ask memory, and perhaps to print the answer."""
+    called = set(_CALLED.findall(code)) - {"print"}
+    return bool(called) and called <= MEMORY_TOOLS
 
 
 def _is_answer(action: Action) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
+from smolagents_memory.callbacks.marks import returned_text
+
 
 _CLIP = 300
 
@@ -43,7 +45,7 @@ def actions(steps: Iterable[MemoryStep]) -> Iterator[Action]:
 def _actions_of(step: ActionStep) -> Iterator[Action]:
     error = None if step.error is None else str(getattr(step.error, "message", step.error))
     final = bool(getattr(step, "is_final_answer", False))
-    observed = step.observations or ""
+    observed = returned_text(step)  # without times, alerts and the like, which callbacks put there
     code = getattr(step, "code_action", None)
     if code:
         result = _printed(observed) or ("" if step.action_output is None else str(step.action_output))

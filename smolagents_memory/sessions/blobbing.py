@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists, insert, select
 
 from smolagents_memory._errors import DecodeError
+from smolagents_memory.sessions.database import alone
 from smolagents_memory.sessions.envelope import pack_bytes, unpack_bytes
 from smolagents_memory.sessions.schema import blobs, session_blobs
 from smolagents_memory.steps.blobs import LoadedBlobs
@@ -15,6 +16,7 @@ from smolagents_memory.steps.blobs import LoadedBlobs
 
 def insert_blobs(connection: Connection, session: int, data: Mapping[str, bytes]) -> None:
     """Keep blobs for a session; what is there already is shared."""
+    alone(connection, "blobs")
     for name, content in data.items():
         key = bytes.fromhex(name)
         found = connection.execute(select(blobs.c.id).where(blobs.c.name == key)).scalar()
@@ -29,6 +31,7 @@ def insert_blobs(connection: Connection, session: int, data: Mapping[str, bytes]
 
 def delete_orphans(connection: Connection) -> None:
     """Delete the blobs that no session has any more."""
+    alone(connection, "blobs")
     connection.execute(delete(blobs).where(~exists().where(session_blobs.c.blob == blobs.c.id)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import threading
@@ -119,8 +120,7 @@ class Database:
             if self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._immediate() as connection:
-                if not self.sqlite:  # two first opens at once: the second waits here
-                    connection.execute(text("SELECT pg_advisory_xact_lock(727467)"))
+                alone(connection, "schema")  # two first opens at once: the second waits here
                 version = self._version(connection)
                 if version is None:
                     self._refuse_foreign_tables(connection)
@@ -168,6 +168,14 @@ class Database:
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
         self.engine.dispose()
+
+
+def alone(connection: Connection, what: str) -> None:
+    """Wait until no other transaction works at the same; SQLite has one writer at a time anyway."""
+    if connection.dialect.name == "postgresql":
+        key = hashlib.blake2b(f"smolagents_memory {what}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        lock = text("SELECT pg_advisory_xact_lock(:key)")
+        connection.execute(lock, {"key": int.from_bytes(key, "big", signed=True)})
 
 
 def stamp(connection: Connection) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy.exc import ProgrammingError
 
 from smolagents_memory._errors import NewerSchemaError, SessionStorageError
 from smolagents_memory.sessions import schema
@@ -18,6 +20,7 @@ from smolagents_memory.steps.registry import logger
 
 
 _ROWS = 500  # in one statement
+_PATIENCE = 5  # seconds to wait for readers
 
 
 def purge(database: Database) -> None:
@@ -27,17 +30,53 @@ def purge(database: Database) -> None:
     if database.path is not None:
         _purge_sqlite(database, database.path)
     elif not database.sqlite:
-        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            for table in schema.metadata.sorted_tables:
-                connection.execute(text(f"VACUUM FULL {table.name}"))
-            connection.execute(text("CHECKPOINT"))
+        with (
+            database._faults_named("purged"),
+            database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+        ):
+            _purge_postgres(database, connection)
+
+
+def _purge_postgres(database: Database, connection: Connection) -> None:
+    """Write the tables anew. The server's log is the server's own: it is left behind as far as we may."""
+    _wait_for_readers(database, connection)
+    connection.execute(text(f"SET lock_timeout = {1000 * _PATIENCE}"))
+    for table in schema.metadata.sorted_tables:
+        connection.execute(text(f"VACUUM FULL {table.name}"))
+    kept = connection.execute(text("SHOW wal_recycle")).scalar() == "on"
+    for statement in ("SELECT pg_switch_wal()", "CHECKPOINT"):
+        try:
+            connection.execute(text(statement))
+        except ProgrammingError:  # not permitted to this user
+            kept = True
+    if kept:
+        logger.warning(
+            "%s: the tables are purged, but the server's own write-ahead log may hold bytes of what was deleted until "
+            "it writes over them (with wal_recycle=off and a superuser purge() removes that log as well); archives, "
+            "replicas and backups of the server are beyond its reach",
+            database,
+        )
+
+
+def _wait_for_readers(database: Database, connection: Connection) -> None:
+    """Rows stay in the tables for as long as somebody has a transaction that began before they were deleted."""
+    now = connection.execute(text("SELECT CAST(pg_current_xact_id() AS text)")).scalar_one()
+    earlier = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() "
+        "AND age(backend_xmin) > age(CAST(CAST(:now AS xid8) AS xid))"
+    )
+    deadline = time.monotonic() + _PATIENCE
+    while connection.execute(earlier, {"now": now}).scalar_one():
+        if time.monotonic() > deadline:
+            raise _prevented(database, "a transaction that began earlier is still open")
+        time.sleep(0.05)
 
 
 def _purge_sqlite(database: Database, path: Path) -> None:
     for copy in backup_paths(path):
         _erase(copy)
     database.close()  # our own idle connections must not be the reader that prevents it
-    with closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
         try:
             connection.execute("PRAGMA secure_delete=ON")
             connection.execute("VACUUM")
@@ -53,7 +92,7 @@ def _purge_sqlite(database: Database, path: Path) -> None:
 def _prevented(database: Database, why: str) -> SessionStorageError:
     return SessionStorageError(
         f"{database} could not be purged ({why}): somebody else has it open, and bytes of what was deleted may be "
-        "left in its log. The sessions are deleted; purge again when it is closed"
+        "left. The sessions are deleted; purge again when it is closed"
     )
 
 

@@ -137,7 +137,10 @@ class SessionManager:
     def purge(self) -> None:
         """Make sure that no byte of what was deleted is left in the database, its log, or copies from migrations.
 
-        Raises SessionStorageError, and says so, when somebody who has the database open prevents it.
+        Raises SessionStorageError, and says so, when somebody who has the database open prevents it. On Postgres
+        the write-ahead log belongs to the server: unless it has `wal_recycle=off` and this user may make a
+        checkpoint, bytes may stay in it until they are written over, and a warning in the log says so. Copies that
+        you made yourself (`backup`, `export`) are yours to delete.
         """
         maintenance.purge(self.database)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from smolagents_memory._errors import SessionStorageError
 from smolagents_memory.sessions import schema
+from smolagents_memory.sessions.database import alone
 from smolagents_memory.steps.registry import logger
 
 
@@ -22,22 +24,34 @@ def migrate(database: Database, version: str) -> None:
     from alembic.config import Config
 
     kept = f"{database} is as it was"
-    if database.path is not None:
-        copy = backup_path(database.path, version)
-        if not copy.exists():  # of the first attempt, if one failed: it is the untouched one
-            copy_sqlite(database.path, copy)
-        kept = f"a copy from before is {copy}"
-        logger.info("%s is brought from schema %s to %s; %s", database, version or "none", schema.HEAD, kept)
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     try:
         with database._immediate() as connection:
+            alone(connection, "schema")
+            if database._version(connection) == schema.HEAD:
+                return  # another process was faster
+            if database.path is not None:  # nobody else can write now
+                copy = backup_path(database.path, version)
+                _keep_copy(database.path, copy)
+                kept = f"a copy from before is {copy}"
+                logger.info("%s is brought from schema %s to %s; %s", database, version or "none", schema.HEAD, kept)
             config.attributes["connection"] = connection
             command.upgrade(config, schema.HEAD)
     except Exception as error:
         raise SessionStorageError(
             f"{database} could not be brought from schema {version or 'none'} to {schema.HEAD} ({error}); {kept}"
         ) from error
+
+
+def _keep_copy(path: Path, copy: Path) -> None:
+    """A whole copy or none. One of an earlier attempt stays: it is the untouched one."""
+    if copy.exists():
+        return
+    partial = copy.with_name(f"{copy.name}.partial")
+    partial.unlink(missing_ok=True)
+    copy_sqlite(path, partial)
+    os.replace(partial, copy)
 
 
 def backup_path(path: Path, version: str) -> Path:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, literal, select, update
 from smolagents_memory._errors import SessionConflictError, SessionNotFoundError
 from smolagents_memory.sessions import ownership, schema
 from smolagents_memory.sessions.blobbing import delete_orphans
-from smolagents_memory.sessions.database import Database
+from smolagents_memory.sessions.database import Database, alone
 from smolagents_memory.sessions.envelope import as_key, from_key, pack, unpack_if_whole
 from smolagents_memory.sessions.journal import Position
 
@@ -21,6 +21,13 @@ _PARTS = (schema.session_blobs, schema.records, schema.journal, schema.runs)
 def find(connection: Connection, name: str) -> Any | None:
     """The row of a session, or None."""
     return connection.execute(select(schema.sessions).where(schema.sessions.c.name == as_key(name))).one_or_none()
+
+
+def find_to_write(connection: Connection, name: str) -> Any | None:
+    """The row of a session, or None; until the transaction ends nobody else makes, claims, writes or deletes it."""
+    alone(connection, f"session {name}")
+    wanted = select(schema.sessions).where(schema.sessions.c.name == as_key(name))
+    return connection.execute(wanted.with_for_update()).one_or_none()
 
 
 def get(connection: Connection, name: str) -> Any:
@@ -47,7 +54,7 @@ def claim(
     sessions = schema.sessions
     try:
         with database.writing() as connection:
-            row = find(connection, name)
+            row = find_to_write(connection, name)
             if row is None:
                 make(connection, name, agent, **values)
                 row = get(connection, name)
@@ -108,7 +115,7 @@ def remove(connection: Connection, session: int) -> None:
 
 def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
     """A new session that holds all that another one held at a revision; its blobs are shared."""
-    if find(connection, name) is not None:
+    if find_to_write(connection, name) is not None:
         raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
     checkpoint = _checkpoint(connection, source, until)
     agent = unpack_if_whole(source.agent, "what is noted of the agent")

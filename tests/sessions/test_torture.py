@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import random
-import sys
 import time
-from collections.abc import Iterator
-from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nursery import nursery, nursery_that_knows_the_way  # noqa: F401 — a fixture for all tests here
 from torture_worker import MARK, TASKS, live, untimed
 
 from smolagents_memory.testing import explain_difference
 
 
 PATIENCE = 60.0
-nursery = multiprocessing.get_context("forkserver")  # a clean process with everything imported, which forks at once
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nursery_that_knows_the_way() -> Iterator[None]:
-    """Before Python 3.13 the server looks for what it shall import where a fresh interpreter would look only."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        nursery.set_forkserver_preload(["torture_worker"])
-        ensure_running()
-        yield
 
 
 class Life:

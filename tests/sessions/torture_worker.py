@@ -7,7 +7,6 @@ a step twice if the restore lost one.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import random
@@ -21,34 +20,12 @@ from PIL import Image
 from smolagents import CodeAgent, Tool, ToolCallingAgent
 from smolagents.memory import ActionStep, PlanningStep
 
-from smolagents_memory import ObservedMemory, Session
+from smolagents_memory import ObservedMemory, PruneImages, Session, TimestampObservations, TruncateObservations
 from smolagents_memory.testing import ScriptedModel, call, code
 
 
-try:
-    from smolagents_memory import PruneImages, TimestampObservations, TruncateObservations
-
-    STAMP = TimestampObservations()
-    SHAPE = [STAMP, PruneImages(keep_last=2), TruncateObservations(160, keep_last=2)]
-except ImportError:  # the ready-made callbacks are on a branch of their own still
-
-    def STAMP(step: Any) -> None:
-        for name in ("observations", "plan"):
-            text = getattr(step, name, None)
-            if text is not None:
-                stamp = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-                setattr(step, name, f"[{stamp}] {text}")
-
-    def cut(step: Any, agent: Any) -> None:
-        for earlier in agent.memory.steps[:-1]:
-            if len(getattr(earlier, "observations", None) or "") > 160:
-                earlier.observations = earlier.observations[:80] + "…" + earlier.observations[-40:]
-            if getattr(earlier, "observations_images", None):
-                earlier.observations_images = None
-
-    SHAPE = [STAMP, cut]
-
-
+STAMP = TimestampObservations()
+SHAPE = [STAMP, PruneImages(keep_last=2), TruncateObservations(160, keep_last=2)]
 TASKS = 3
 STEPS = 5
 MARK = re.compile(r"mark\W{1,4}(\d{3})")

@@ -12,7 +12,10 @@ down_revision = None
 
 def upgrade() -> None:
     number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-    owner = sa.Column("session", number, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False)
+
+    def owner() -> sa.Column[int]:
+        return sa.Column("session", number, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False)
+
     op.create_table(
         "sessions",
         sa.Column("id", number, primary_key=True),
@@ -28,7 +31,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "session_records",
-        owner.copy(),
+        owner(),
         sa.Column("number", sa.BigInteger, nullable=False),
         sa.Column("segment", sa.BigInteger, nullable=False),
         sa.Column("created", sa.Float, nullable=False),
@@ -38,14 +41,14 @@ def upgrade() -> None:
     )
     op.create_table(
         "session_journal",
-        owner.copy(),
+        owner(),
         sa.Column("revision", sa.BigInteger, nullable=False),
         sa.Column("changes", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("session", "revision"),
     )
     op.create_table(
         "session_runs",
-        owner.copy(),
+        owner(),
         sa.Column("number", sa.Integer, nullable=False),
         sa.Column("revision", sa.BigInteger, nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
@@ -65,7 +68,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "session_blobs",
-        owner.copy(),
+        owner(),
         sa.Column("blob", number, sa.ForeignKey("blobs.id"), nullable=False),
         sa.PrimaryKeyConstraint("session", "blob"),
     )
