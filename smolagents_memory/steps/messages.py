@@ -8,6 +8,7 @@ is stored once by its content. A step's list of messages is stored as ranges of 
 from __future__ import annotations
 
 import copy
+import itertools
 from array import array
 from collections.abc import Callable
 from typing import Any, SupportsIndex, TypeVar, cast
@@ -48,21 +49,24 @@ class Messages:
         return InputMessages._of(self, at, len(numbers))
 
     def totals(self, measure: Callable[[ChatMessage], int]) -> list[int]:
-        """The sum of a measure over each list, without making any; where a list only adds to the one before, only
-        what it adds is looked at."""
+        """The sum of a measure over each list, without making any: what a list shares with the beginning of the one
+        before is not looked at again, so that this takes as long as the history, not as its square."""
         measured = [measure(message) for message in self.originals]
         totals: list[int] = []
-        numbers, total = array("I"), 0
+        upto = [0]  # of the list before: the sum of its first message, of its first two …
         for ranges in self._ranges:
-            goes_on = bool(ranges) and ranges[0] == [0, len(numbers)] and all(len(each) == 1 for each in ranges[1:])
-            if goes_on:
-                added = array("I", (each[0] for each in ranges[1:]))
-                numbers.extend(added)
-            else:
-                added = numbers = _resolve(ranges, numbers)
-                total = 0
-            total += sum(measured[number] for number in added)
-            totals.append(total)
+            shared = ranges[0][1] if ranges and ranges[0][0] == 0 and len(ranges[0]) == 2 else 0
+            added: list[int] = []
+            for each in ranges[1:] if shared else ranges:
+                if len(each) == 3:
+                    added += measured[each[0] : each[0] + each[1]]
+                else:
+                    sums = upto[each[0] : each[0] + each[1] + 1]
+                    added += [after - before for before, after in itertools.pairwise(sums)]
+            del upto[shared + 1 :]
+            for size in added:
+                upto.append(upto[-1] + size)
+            totals.append(upto[-1])
         return totals
 
     def numbers(self, at: int) -> array[int]:

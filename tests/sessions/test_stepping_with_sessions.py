@@ -151,16 +151,18 @@ def test_what_was_edited_between_two_steps_is_what_the_next_process_reads(url: s
 
 def test_what_of_the_variables_is_lost_is_told_to_the_agent(url: str) -> None:
     """As `resume` tells it: once, before the first step that is made without them."""
-    first = CodeAgent([], ScriptedModel([code("squares = (n * n for n in range(3))\nkept = 1")]), verbosity_level=-1)
+    options: dict[str, Any] = {"additional_authorized_imports": ["threading"], "verbosity_level": -1}
+    script = "import threading\nlock = threading.Lock()\nkept = 1"
+    first = CodeAgent([], ScriptedModel([code(script)]), **options)
     with Session("s", url).attach(first):
         next(iter_steps(first, "Go"))
-    later = CodeAgent([], ScriptedModel([code("y = kept"), code("final_answer(kept)")]), verbosity_level=-1)
+    later = CodeAgent([], ScriptedModel([code("y = kept"), code("final_answer(kept)")]), **options)
     with Session("s", url).attach(later):
         steps = iter_steps(later)
         list(steps)
         assert steps.answer == 1
     notes = [step for step in later.memory.steps if isinstance(step, NoteStep)]
-    assert [("squares" in note.text, note.kind) for note in notes] == [(True, "restored")]
+    assert [("lock" in note.text, note.kind) for note in notes] == [(True, "restored")]
     assert later.memory.steps.index(notes[0]) == 2
     assert notes[0].text in later.model.calls[0].text
 
