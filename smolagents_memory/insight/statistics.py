@@ -18,7 +18,7 @@ from smolagents_memory.insight.messages import Message, conversation
 from smolagents_memory.insight.sizes import image_bytes, input_copy_bytes, text_bytes
 from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.insight.tables import stats_table
-from smolagents_memory.insight.trace import reasoning
+from smolagents_memory.insight.trace import moves_of
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def analyze(memory: Source) -> MemoryStats:
             total_steps=len(recorded.steps),
             by_kind=dict(Counter(type(step).__name__ for step in recorded.steps)),
             errors=dict(Counter(type(step.error).__name__ for step in _failed(recorded.steps))),
-            step_distribution=dict(Counter(move.step_type for move in reasoning(recorded))),
+            step_distribution=dict(Counter(move.step_type for step in recorded.steps for move in moves_of(step))),
         ),
         tokens=_token_figures(recorded.steps),
         memory_size=_sizes(sum(text), recorded.steps),

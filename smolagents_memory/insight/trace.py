@@ -69,13 +69,14 @@ def reasoning(memory: Source, step_type: StepType | None = None) -> list[Reasoni
     recorded = read_memory(memory)
     trace: list[ReasoningStep] = []
     for (index, step), timestamp in zip(enumerate(recorded.steps), times_of(recorded.steps), strict=True):
-        for move in _moves(step):
+        for move in moves_of(step):
             move.timestamp, move.step = timestamp, index
             trace.append(move)
     return [move for move in trace if step_type in (None, move.step_type)]
 
 
-def _moves(step: MemoryStep) -> Iterator[ReasoningStep]:
+def moves_of(step: MemoryStep) -> Iterator[ReasoningStep]:
+    """What the agent thought, planned, did and saw in one step; without when and where."""
     if isinstance(step, PlanningStep):
         yield ReasoningStep("PLAN", text_of(step.plan))
     if not isinstance(step, ActionStep):
