@@ -40,7 +40,7 @@ from smolagents.monitoring import Timing, TokenUsage
 from smolagents_memory import ObservedMemory, Session
 from smolagents_memory.sessions.database import Durability
 from smolagents_memory.steps.edits import Snapshot
-from smolagents_memory.steps.messages import MessageWriter
+from smolagents_memory.steps.message_writing import MessageWriter
 
 
 CONSOLE = Console(width=140)

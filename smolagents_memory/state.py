@@ -129,9 +129,12 @@ class TypedMemory(Generic[T]):
 
     def restore(self, data: Any) -> T:
         """Put back what `dump` gave. Raises ValueError, and changes nothing, when it does not fit the type."""
-        value = self._adapter().validate_python(data)
-        self.set(value)
+        self.set(self.fitted(data))
         return self.get()
+
+    def fitted(self, data: Any) -> T:
+        """What `restore` would make of data. Raises ValueError when it does not fit the type."""
+        return self._adapter().validate_python(data)
 
     def merge(self, changes: Mapping[str, Any]) -> T:
         """Set some fields, checked against the type; one that the type does not have is an error."""

@@ -127,14 +127,23 @@ def options(
 @command("demo")
 def demo(
     folder: Annotated[Path, typer.Option(help="Where to keep what the demo saves.")] = Path("agent_memory"),
+    mode: Annotated[
+        str, typer.Option("--demo-mode", "--demo_mode", help="full, replay, inject or step_by_step.")
+    ] = "full",
+    model: Annotated[
+        str | None, typer.Option(help="A real model, such as ollama_chat/llama3.2; without it a script plays.")
+    ] = None,
+    api_base: Annotated[
+        str | None, typer.Option(help="The URL of Ollama, or of a server that speaks OpenAI's protocol.")
+    ] = None,
 ) -> None:
-    """Watch an agent being saved and loaded again, offline.
+    """Watch an agent being killed, resumed, and remembering; offline unless a model is named.
 
-    Example: smolagents-memory demo --folder /tmp/try
+    Example: smolagents-memory demo --demo-mode inject
     """
     from smolagents_memory.demo import run_demo
 
-    raise typer.Exit(run_demo(folder))
+    raise typer.Exit(run_demo(folder, mode=mode, model=model, api_base=api_base))
 
 
 def main() -> None:

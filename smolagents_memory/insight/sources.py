@@ -27,7 +27,7 @@ class Recorded:
 
 
 def read_memory(source: Source) -> Recorded:
-    """The steps of an agent, a memory, a session (anything with `steps()`), a memory file, or a list of steps.
+    """The steps of an agent, a memory, a session (anything with `memory()`), a memory file, or a list of steps.
 
     >>> from smolagents.memory import TaskStep
     >>> read_memory([TaskStep("Count.")]).steps
@@ -39,9 +39,9 @@ def read_memory(source: Source) -> Recorded:
         from smolagents_memory.steps.files import load_memory
 
         return read_memory(load_memory(os.fspath(source)))
-    if callable(getattr(source, "steps", None)):  # a session: its journal, also when it is attached to an agent
-        return _recorded(source, {})
     memory = getattr(source, "memory", None)
+    if callable(memory):  # a session: its journal, also when it is attached to an agent
+        return _recorded(memory(), {})
     if hasattr(memory, "steps"):
         callables = {**getattr(source, "tools", {}), **getattr(source, "managed_agents", {})}
         return _recorded(memory, {name: tuple(getattr(tool, "inputs", ())) for name, tool in callables.items()})
@@ -56,11 +56,9 @@ def read_memory(source: Source) -> Recorded:
 
 
 def _recorded(memory: Any, tools: Mapping[str, Sequence[str]]) -> Recorded:
-    steps = memory.steps() if callable(memory.steps) else memory.steps
-    prompt = getattr(memory, "system_prompt", None)
-    text = getattr(prompt, "system_prompt", prompt)
+    text = getattr(getattr(memory, "system_prompt", None), "system_prompt", None)
     text = text if isinstance(text, str) else None
-    return Recorded(list(steps), text, tools or _tools_in(text))
+    return Recorded(list(memory.steps), text, tools or _tools_in(text))
 
 
 def _tools_in(system_prompt: str | None) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from typing import Any
 from smolagents.memory import TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
-from smolagents_memory._events import Events, Listener
+from smolagents_memory._events import ANY, Events, Listener
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
@@ -20,6 +20,9 @@ from smolagents_memory.memory.reviewing import review, tool_calls
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.observed import ObservedMemory
 from smolagents_memory.stores.limits import OWN_COLLECTION
+
+
+_HAPPENINGS = ("added", "recalled", "forgotten", "archived")  # to hear of these, no step need be watched
 
 
 class EnhancedAgentMemory(ObservedMemory):
@@ -130,9 +133,17 @@ class EnhancedAgentMemory(ObservedMemory):
 
     def on(self, event: str, fn: Listener, *, weak: bool = False) -> Callable[[], None]:
         """Call `fn(event)` whenever `event` happens; returns a function that ends it."""
-        if event in ("added", "recalled", "forgotten", "archived"):
-            return self._happenings.on(event, fn, weak=weak)
-        return super().on(event, fn, weak=weak)
+        ends = []
+        if event in (*_HAPPENINGS, ANY):
+            ends.append(self._happenings.on(event, fn, weak=weak))
+        if event not in _HAPPENINGS:
+            ends.append(super().on(event, fn, weak=weak))
+
+        def off() -> None:
+            for end in ends:
+                end()
+
+        return off
 
     def _tell_memory(self, event: str, **data: Any) -> None:
         self._happenings.emit(event, self, **data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep
@@ -12,13 +12,14 @@ from smolagents_memory.sessions import ownership, rows
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
 from smolagents_memory.sessions.reading import Restored
-from smolagents_memory.sessions.running import INTERRUPTED, RunLog
-from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime, typed_state
+from smolagents_memory.sessions.resuming import take_up
+from smolagents_memory.sessions.running import INTERRUPTED, RunLog, last_run
+from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime
 from smolagents_memory.sessions.sensors import Sensors, observed
+from smolagents_memory.sessions.states import KeptStates
 from smolagents_memory.sessions.variables import RestoreReport
 from smolagents_memory.steps.observed import ObservedMemory
 from smolagents_memory.steps.registry import logger
-from smolagents_memory.steps.values import new_encoder
 
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ class Attachment:
         self.session, self.agent = session, agent
         self._token = token
         self.restored = restored
-        self._kept_states: list[Callable[[], None]] = []
         self._place = (str(session.database), session.session_id)
         adopted = self._steps_to_adopt(restored)
         self.journal = Journal(session.database, position, restored.runtime, fold)
-        self.log = RunLog(self.journal)
+        self.states = KeptStates(self.journal, restored)
+        self.log = RunLog(self.journal, last_run(self.journal))
         self.runtime = Runtime(agent, session.variables_budget)
         self.report = RestoreReport()
         restored.warn(session.session_id)
@@ -49,6 +50,7 @@ class Attachment:
                 self.journal.runtime(found)
         memory = observed(agent)
         memory.journaled_in = self._place
+        memory.take_up = lambda: take_up(self)
         self.managed = ManagedAgents(self)
         self.sensors = Sensors(agent, lambda: (self.journal, self.log), begin=self.begin, acted=self._acted)
         if adopted:
@@ -107,15 +109,7 @@ class Attachment:
 
     def keep(self, state: Any) -> None:
         """Bring a typed state back and follow it; see `Session.keep`."""
-        for value in typed_state(self.restored.runtime, state.name, self.restored.blobs):
-            state.restore(value)
-
-        def changed(event: Any) -> None:
-            node = new_encoder(self.journal.blobs).encode(state.dump())
-            self.journal.runtime({"typed": {state.name: node}})
-            self.journal.commit()
-
-        self._kept_states.append(state.on("state_changed", changed))
+        self.states.keep(state)
 
     def original_of(self, step: MemoryStep | int) -> int | None:
         """The record of a live step's original."""
@@ -134,6 +128,7 @@ class Attachment:
             memory.flush()
         self.journal.find_painted_images()
         self._note_runtime(None)
+        self.states.flush()
         self.managed.flush()
         self.journal.flush()
 
@@ -154,10 +149,10 @@ class Attachment:
         self._let_go()
 
     def _let_go(self) -> None:
-        for off in self._kept_states:
-            off()
+        self.states.let_go()
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
+            memory.take_up = None
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
         try:
             rows.let_go(self.session.database, self.journal.position, self._token)

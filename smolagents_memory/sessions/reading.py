@@ -17,6 +17,7 @@ from smolagents_memory.sessions.records import Kept, read_record, with_base
 from smolagents_memory.steps.codec import INPUTS, build_step
 from smolagents_memory.steps.graph import TAG
 from smolagents_memory.steps.messages import InputMessages, MessageReader
+from smolagents_memory.steps.observed import ObservedMemory
 from smolagents_memory.steps.values import new_decoder
 
 
@@ -57,6 +58,14 @@ class Restored:
     @property
     def steps(self) -> list[MemoryStep]:
         return [kept.step for kept in self.live]
+
+    def as_memory(self) -> ObservedMemory:
+        """The steps and the prompt as a memory of its own."""
+        memory = ObservedMemory("")
+        if self.prompt is not None:
+            memory.system_prompt = self.prompt.step
+        memory.steps = self.steps
+        return memory
 
     def warn(self, name: str) -> None:
         """Say what could not be read."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.agent_types import handle_agent_output_types
 from smolagents.memory import ActionStep, MemoryStep, TaskStep, ToolCall
 from smolagents.utils import AgentMaxStepsError
-from sqlalchemy import select
 
 from smolagents_memory._errors import SessionError
-from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.envelope import unpack_if_whole
 from smolagents_memory.sessions.reading import read_one
+from smolagents_memory.sessions.running import last_run
 from smolagents_memory.sessions.runtime import overridden_names
 from smolagents_memory.sessions.sensors import watched
 from smolagents_memory.sessions.stepping import answer_of, iter_steps
@@ -37,15 +35,14 @@ def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | 
         raise SessionError(
             f"session {attachment.session.session_id!r} holds no task to go on with: begin one with agent.run(…)"
         )
-    run = _last_run(attachment)
+    run = last_run(attachment.journal)
     limit = max_steps or (run or {}).get("details", {}).get("max_steps") or agent.max_steps
     with watched(attachment.begin, limit):
         _take_back_forced_answer(memory, limit)
         _settle_last_step(memory, answers)
         if run is not None and run["state"] != "finished":
             attachment.log.go_on(run)
-        _tell_what_is_missing(attachment)
-        steps = iter_steps(agent, max_steps=limit, prepare=_Withholding(attachment))
+        steps = iter_steps(agent, max_steps=limit)
         if steps.done:  # it had its answer: take it as it was given, not as callbacks have cut it since
             given = answer_of([_original(attachment, _last_action(memory.steps))], agent.state)
             return handle_agent_output_types(steps.answer if given is None else given.value)
@@ -56,20 +53,6 @@ def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | 
             if steps.done:
                 break
         return handle_agent_output_types(steps.answer)
-
-
-def _last_run(attachment: Attachment) -> dict[str, Any] | None:
-    """The row of the newest run."""
-    table, position = schema.runs, attachment.journal.position
-    with attachment.session.database.reading() as connection:
-        row = connection.execute(
-            select(table).where(table.c.session == position.id, table.c.number == position.run)
-        ).one_or_none()
-    if row is None:
-        return None
-    columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
-    details = unpack_if_whole(row.details, "what is noted of the run")
-    return {**{name: getattr(row, name) for name in columns}, "details": details}
 
 
 def _take_back_forced_answer(memory: Any, limit: int) -> None:
@@ -98,6 +81,13 @@ def _settle_last_step(memory: Any, answers: Mapping[str, Any]) -> None:
         unknown = set(answers) - {call.id for call in calls}
     if unknown:
         logger.warning("answers were given for calls that are not waiting for one: %s", sorted(unknown))
+
+
+def take_up(attachment: Attachment) -> Callable[[Any], None]:
+    """What a task that is taken up again needs of the session: the agent is told what did not come back, and what is
+    returned takes back, once all is set up, what should not have been sent again."""
+    _tell_what_is_missing(attachment)
+    return _Withholding(attachment)
 
 
 def _tell_what_is_missing(attachment: Attachment) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.utils import AgentMaxStepsError
+from sqlalchemy import select
 
+from smolagents_memory.sessions import schema
 from smolagents_memory.sessions.envelope import unpack_if_whole
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.stepping import Answer, answer_of
@@ -39,11 +41,16 @@ class Run:
 
 
 class RunLog:
-    """Follows the runs of one agent from what happens to its memory, and notes them in its journal."""
+    """Follows the runs of one agent from what happens to its memory, and notes them in its journal.
 
-    def __init__(self, journal: Journal) -> None:
+    A `last` run that has no answer yet goes on with the next step that is not a task: step by step a run may be taken
+    up without being told so.
+    """
+
+    def __init__(self, journal: Journal, last: dict[str, Any] | None = None) -> None:
         self._journal = journal
         self._run: dict[str, Any] | None = None
+        self._left = last if last is not None and last["state"] not in (FINISHED, MAX_STEPS) else None
         self.announced: int | None = None  # the max_steps of a run that is about to begin
         self._whole: tuple[MemoryStep, Answer | None] | None = None
 
@@ -55,8 +62,11 @@ class RunLog:
         """A step was appended."""
         if isinstance(step, TaskStep):
             self._begin(step)
-        elif self._run is not None and isinstance(step, (ActionStep, PlanningStep)):
-            self._count(step)
+        elif isinstance(step, (ActionStep, PlanningStep)):
+            if self._run is None and self._left is not None:
+                self.go_on(self._left)
+            if self._run is not None:
+                self._count(step)
 
     def go_on(self, run: dict[str, Any]) -> None:
         """Go on with a run that was interrupted."""
@@ -106,6 +116,20 @@ class RunLog:
         assert self._run is not None
         self._run = {**self._run, "state": state, "ended": time.time()}
         self._journal.run_changed(self._run)
+
+
+def last_run(journal: Journal) -> dict[str, Any] | None:
+    """The row of the newest run, its details read."""
+    table, position = schema.runs, journal.position
+    with journal.database.reading() as connection:
+        row = connection.execute(
+            select(table).where(table.c.session == position.id, table.c.number == position.run)
+        ).one_or_none()
+    if row is None:
+        return None
+    columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
+    details = unpack_if_whole(row.details, "what is noted of the run")
+    return {**{name: getattr(row, name) for name in columns}, "details": details}
 
 
 def _answer_node(answer: Any) -> Any:

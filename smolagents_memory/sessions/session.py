@@ -180,6 +180,12 @@ class Session:
         restored.warn(self.session_id)
         return restored.steps
 
+    def memory(self) -> ObservedMemory:
+        """Steps and system prompt as a memory that belongs to no agent: what everything that looks at one takes."""
+        restored = self._read()
+        restored.warn(self.session_id)
+        return restored.as_memory()
+
     @property
     def system_prompt(self) -> str | None:
         """The system prompt as it was last."""
@@ -279,10 +285,7 @@ class Session:
         """Write the memory as a portable file; `load_memory` and `import_` read it."""
         restored = self._read()
         restored.warn(self.session_id)
-        memory = ObservedMemory("")
-        if restored.prompt is not None:
-            memory.system_prompt = restored.prompt.step
-        memory.steps = restored.steps
+        memory = restored.as_memory()
         with self.database.reading() as connection:
             agent = unpack_if_whole(rows.get(connection, self.session_id).agent, "what is noted of the agent")
         memory.origin = Origin(agent, decoded_state(restored.runtime, restored.blobs), "", "")

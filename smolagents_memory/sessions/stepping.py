@@ -133,6 +133,8 @@ def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
     if answer is not None:
         steps._answer, steps.done = answer.value, True
         return steps
+    take_up = getattr(agent.memory, "take_up", None)  # of an attached session
+    withhold = take_up() if take_up is not None else None
     made = [step for step in since if isinstance(step, (ActionStep, PlanningStep))]
     steps._planned = bool(made) and isinstance(made[-1], PlanningStep)
     agent.task = task.task
@@ -144,6 +146,8 @@ def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
         known = getattr(executor, "state", None) or {}
         executor.send_variables({name: value for name, value in agent.state.items() if name not in known})
         executor.send_tools({**agent.tools, **agent.managed_agents})
+    if withhold is not None:
+        withhold(agent)
     return steps
 
 

@@ -1,8 +1,8 @@
 """Input messages: every step holds all messages before it, so they are stored as references, content and ranges.
 
 Each distinct message has a number. A message that equals what a known step shows is a reference to it, any other one
-is stored once by its content. A step's list of messages is stored as ranges of the list before it and numbers. They are
-written in `message_writing`.
+is stored once by its content. A step's list of messages is stored as ranges of the list before it and numbers.
+`message_writing` writes them.
 """
 
 from __future__ import annotations

@@ -497,7 +497,10 @@ def test_parallel_calls_of_one_managed_agent_stay_readable(url: str) -> None:
     manager = ToolCallingAgent(
         tools=[],
         model=ScriptedModel(
-            [[call("worker", task="dig A"), call("worker", task="dig B")], call("final_answer", answer="ok")]
+            [
+                [call("worker", task="dig A", additional_args={}), call("worker", task="dig B", additional_args={})],
+                call("final_answer", answer="ok"),
+            ]
         ),
         managed_agents=[helper],
         verbosity_level=0,

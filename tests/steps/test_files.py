@@ -372,7 +372,7 @@ def save_and_kill(folder: Path, rounds: int) -> int:
         assert process.stdout is not None
         done = int(process.stdout.readline())
         deadline = time.monotonic() + rng.uniform(0, 0.25)
-        reader = threading.Thread(target=lambda: saved_numbers.extend(map(int, process.stdout)))  # noqa: B023
+        reader = threading.Thread(target=lambda: saved_numbers.extend(map(int, process.stdout)))
         saved_numbers: list[int] = []
         reader.start()
         time.sleep(max(0.0, deadline - time.monotonic()))
