@@ -70,7 +70,7 @@ def session(folder: Path, name: str) -> Session:
 def test_the_demo_kills_its_agent_resumes_it_and_remembers(tmp_path):
     began = time.monotonic()
     said = played(tmp_path, browser=True)
-    assert time.monotonic() - began < 90
+    assert time.monotonic() - began < 180  # some twenty seconds where nobody else works
     assert re.search(r"kill -9 \d+: the agent died while it read the log", said)
     assert re.search(r"found 8 steps of the one before", said)
     assert "[ALERT] Pattern detected: 3 failures in last 10 checks" in said

@@ -58,7 +58,6 @@ class Play:
 
         began = time.monotonic()
         self._open(stack, mode)
-        in_the_middle = self.shop.act in (WATCH, GO_ON, REMEMBER)
         code = self._to_the_end() if mode == "full" else self._monday()
         if code:
             return code
@@ -66,7 +65,6 @@ class Play:
         extras.play(mode)
         if mode == "full":
             extras.summary(self.camera.kind if self.pictures else "none", time.monotonic() - began)
-        if mode == "full" or not in_the_middle:
             self.shop.begin(OVER)
         return 0
 
@@ -89,8 +87,8 @@ class Play:
         stack.callback(self._end_worker)
 
     def _clear(self) -> None:
-        """Remove what an earlier demo left in its own folder."""
-        for path in self.folder.iterdir():
+        """Remove what an earlier demo left in its own folder; last of all, what says that it may be removed."""
+        for path in sorted(self.folder.iterdir(), key=lambda path: path.name == "shop.json"):
             if path.is_dir():
                 shutil.rmtree(path)
             elif path.name != "demo.lock":
@@ -124,15 +122,15 @@ class Play:
         return 0
 
     def _monday(self) -> int:
-        """Have a saved run of Monday, without being killed."""
+        """Have a saved run of Monday, without being killed. A full demo that was killed can still go on after it."""
         if self.shop.act in (REMEMBER, OVER):
             return 0
-        if self.shop.act != GO_ON:
-            self.shop.begin(GO_ON)
+        afterwards = REMEMBER if self.shop.act in (WATCH, GO_ON) else OVER
+        self.shop.begin(GO_ON)
         self.screen.act(None, "First a run to work with")
         code = self._work(MONDAY)
         if not code:
-            self.shop.begin(REMEMBER)
+            self.shop.begin(afterwards)
         return code
 
     # -- the other process -------------------------------------------------------------------------------------

@@ -156,6 +156,7 @@ def _made(name: str, package: str, extra: str, **options: Any) -> Model:
 
     if importlib.util.find_spec(package) is None:
         raise MissingExtraError(f"--model {options['model_id']}", extra)
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm fetches a price list when imported
     if "api_key" in options:
         options["api_key"] = os.environ.get("OPENAI_API_KEY", options["api_key"])
     return getattr(smolagents, name)(**options)
