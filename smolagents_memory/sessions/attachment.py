@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from smolagents.memory import ActionStep, MemoryStep
+from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
 from smolagents_memory._errors import SessionError, SessionStorageError
 from smolagents_memory.sessions import ownership, rows
@@ -99,10 +99,10 @@ class Attachment:
 
         return ended
 
-    def _acted(self, step: ActionStep) -> None:
+    def _acted(self, step: ActionStep | TaskStep) -> None:
         self._note_runtime(step)
 
-    def _note_runtime(self, step: ActionStep | None) -> None:
+    def _note_runtime(self, step: ActionStep | TaskStep | None) -> None:
         delta = self.runtime.changes(step, self.journal.blobs)
         if delta is not None:
             self.journal.runtime(delta)

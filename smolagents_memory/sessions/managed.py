@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from smolagents.memory import ActionStep
+from smolagents.memory import ActionStep, TaskStep
 
 from smolagents_memory._errors import SessionError
 from smolagents_memory.sessions import rows
@@ -79,7 +79,7 @@ class _ManagedSensors:
         call = self._calls.get(threading.get_ident())
         return (call.journal, call.log) if call else None
 
-    def _acted(self, step: ActionStep) -> None:
+    def _acted(self, step: ActionStep | TaskStep) -> None:
         """A managed agent's variables are gone with its call: nothing to keep."""
 
     def _begin(self, max_steps: int | None) -> Any:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from smolagents.memory import ActionStep
+from smolagents.memory import ActionStep, TaskStep
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.sessions.executor import ExecutorCapture
@@ -51,7 +51,7 @@ class Runtime:
         if self._capture is not None:
             self._capture.untold = dict(missing)
 
-    def changes(self, step: ActionStep | None, blobs: Blobs) -> dict[str, Any] | None:
+    def changes(self, step: ActionStep | TaskStep | None, blobs: Blobs) -> dict[str, Any] | None:
         """What changed since the last call, or None. Never raises."""
         delta = {}
         try:

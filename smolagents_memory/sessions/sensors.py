@@ -73,7 +73,7 @@ class Sensors:
         journal: Callable[[], tuple[Journal, RunLog] | None],
         *,
         begin: Callable[[int | None], Any],
-        acted: Callable[[ActionStep], None],
+        acted: Callable[[ActionStep | TaskStep], None],
         shared: bool = False,
     ) -> None:
         self._agent, self._journal, self._begin, self._acted = agent, journal, begin, acted
@@ -119,7 +119,7 @@ class Sensors:
         if appended and len(event.added) == 1:
             step = event.added[0]
             log.follow(step)
-            if isinstance(step, ActionStep):
+            if isinstance(step, (ActionStep, TaskStep)):  # a task may have brought arguments
                 self._acted(step)
         journal.commit()
         if journal.error is None:
