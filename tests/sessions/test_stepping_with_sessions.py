@@ -95,7 +95,9 @@ def test_killed_after_every_single_step(kind: str, url: str) -> None:
     for _ in steps[1:]:
         assert (killed := process(kind, url, 1)).returncode == -signal.SIGKILL, killed.stderr
         pass_days(url)
-    ended = json.loads(process(kind, url, 99).stdout)
+    done = process(kind, url, 99)
+    assert done.returncode == 0, done.stderr
+    ended = json.loads(done.stdout)
     assert ended["answer"] == answer
     assert explain_difference(ended["messages"], json.loads(json.dumps(written))) is None
     assert explain_difference(told(Session("s", url).steps()), told(steps)) is None
