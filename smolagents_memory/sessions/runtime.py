@@ -137,10 +137,10 @@ def restore_runtime(agent: Any, deltas: list[dict[str, Any]], blobs: Mapping[str
     report = RestoreReport()
     executor = getattr(agent, "python_executor", None)
     folded = fold(deltas).get("variables")
-    if executor is not None and (folded or agent.state):  # what is not sent would pass for deleted by the code
+    if executor is not None and folded:
         executor.send_tools({**agent.tools, **agent.managed_agents})
         executor.send_variables(variables=agent.state)
-        report = restore_variables(agent, folded, blobs) if folded else report
+        report = restore_variables(agent, folded, blobs)
     report.missing.update(missing)
     return report
 
