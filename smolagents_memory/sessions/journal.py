@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smolagents.memory import MemoryStep, SystemPromptStep
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from smolagents_memory._errors import SessionConflictError, SessionStorageError
 from smolagents_memory.sessions import schema
@@ -25,6 +25,21 @@ from smolagents_memory.steps.values import warn_of_losses
 
 # what code that ends with a definition or an import outputs: it is kept with the variables
 _DEFINED = frozenset(("function", "module", "type"))
+
+
+# made once: a statement takes longer to put together than to carry out
+_sessions, _runs = schema.sessions.c, schema.runs.c
+_CLAIM = update(schema.sessions).where(
+    _sessions.id == bindparam("id_"),
+    _sessions.revision == bindparam("before"),
+    _sessions.owner == bindparam("owner_"),
+)
+_CLAIM_AT_CHECKPOINT = _CLAIM.values(
+    revision=bindparam("revision"), updated=bindparam("updated"), checkpoint=bindparam("checkpoint")
+)
+_CLAIM = _CLAIM.values(revision=bindparam("revision"), updated=bindparam("updated"))
+_RECORD, _CHANGES, _FIRST_OF_RUN = insert(schema.records), insert(schema.journal), insert(schema.runs)
+_RUN = update(schema.runs).where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
 
 
 @dataclass
@@ -289,24 +304,22 @@ class Journal:
         self.error = None
 
     def _write_entry(self, connection: Any, entry: Entry, revision: int) -> None:
-        position, sessions = self.position, schema.sessions
-        mark = {"checkpoint": revision} if entry.checkpoint else {}
+        position = self.position
+        claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1}
+        checkpoint = {"checkpoint": revision} if entry.checkpoint else {}
         claimed = connection.execute(
-            update(sessions)
-            .where(
-                sessions.c.id == position.id, sessions.c.revision == revision - 1, sessions.c.owner == position.owner
-            )
-            .values(revision=revision, updated=entry.made, **mark)
+            _CLAIM_AT_CHECKPOINT if entry.checkpoint else _CLAIM,
+            {**claim, "revision": revision, "updated": entry.made, **checkpoint},
         )
         if claimed.rowcount != 1:
             raise self._lost()
         if entry.rows:
-            connection.execute(insert(schema.records), [self._values(row, entry.made) for row in entry.rows])
+            connection.execute(_RECORD, [self._values(row, entry.made) for row in entry.rows])
         fresh = {name: data for name, data in entry.blobs.items() if name not in self._blobs_known}
         if fresh:
             insert_blobs(connection, position.id, fresh)
         changes = {"session": position.id, "revision": revision, "changes": pack(entry.ops)}
-        connection.execute(insert(schema.journal), changes)
+        connection.execute(_CHANGES, changes)
         for run in entry.runs.values():
             self._write_run(connection, run, revision)
 
@@ -321,7 +334,7 @@ class Journal:
         }
 
     def _write_run(self, connection: Any, run: dict[str, Any], revision: int) -> None:
-        table, values = schema.runs, {**run, "details": pack(run["details"])}
-        where = (table.c.session == self.position.id, table.c.number == run["number"])
-        if connection.execute(update(table).where(*where).values(values)).rowcount == 0:
-            connection.execute(insert(table), {**values, "session": self.position.id, "revision": revision})
+        values = {**run, "details": pack(run["details"])}
+        mine = {"session_": self.position.id, "number_": run["number"]}
+        if connection.execute(_RUN, {**values, **mine}).rowcount == 0:
+            connection.execute(_FIRST_OF_RUN, {**values, "session": self.position.id, "revision": revision})
