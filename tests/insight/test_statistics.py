@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -181,18 +180,3 @@ def test_the_input_copies_of_a_loaded_history_are_measured_unmade(tmp_path: Path
     loaded = load_memory(path)
     assert analyze(loaded).memory_size == analyze(memory).memory_size
     assert loaded.steps[100].model_input_messages.untouched
-
-
-@pytest.mark.slow
-def test_analyzing_5000_steps_takes_at_most_half_as_long_again_as_reading_them(tmp_path: Path) -> None:
-    path = save_memory(_long_memory(5000), tmp_path / "run.jsonl")
-    reading = min(_seconds(lambda: load_memory(path)) for _ in range(3))
-    both = min(_seconds(lambda: analyze(path)) for _ in range(3))
-    print(f"reading {reading:.2f} s, reading and analyzing {both:.2f} s")
-    assert both <= 1.5 * reading
-
-
-def _seconds(work: Any) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
