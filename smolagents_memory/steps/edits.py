@@ -165,7 +165,7 @@ class Snapshots:
 
 def _read(container: Any) -> tuple[Iterable[Any], ...]:
     if isinstance(container, dict):
-        return container.keys(), container.values()
+        return container, container.values()  # itself gives its keys
     if isinstance(container, (list, set)):
         return (container,)
     if isinstance(container, BaseException):
