@@ -137,6 +137,8 @@ def _foreign_parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield ".dtype", repr(array.dtype)
         yield ".shape", array.shape
         yield ".items", array.ravel().tolist() if array.dtype.hasobject else array.tobytes()
+    elif pd is not None and isinstance(value, (pd.Timestamp, pd.Timedelta)):  # printing one leaves marks on it
+        yield ".value", (value.value, value.unit, str(getattr(value, "tzinfo", None)))
     elif pd is not None and isinstance(value, pd.DataFrame):
         yield ".columns", value.columns
         yield ".index", value.index

@@ -15,9 +15,13 @@ from smolagents_memory.testing import explain_difference, same
 
 
 quiet = AgentLogger(level=LogLevel.OFF)
+printed = pd.Timedelta("1 day 3 ns")
+repr(printed)
 ring: list[object] = [1]
 ring.append(ring)
-other_ring: list[object] = [1]
+other_printed = pd.Timedelta("1 day 3 ns")
+repr(printed)
+ring: list[object] = [1]
 other_ring.append(other_ring)
 
 
@@ -32,6 +36,7 @@ other_ring.append(other_ring)
         (pd.DataFrame({"a": [1, None]}), pd.DataFrame({"a": [1, None]})),
         (ChatMessage(role=MessageRole.USER, raw=object()), ChatMessage(role=MessageRole.USER, raw=object())),
         (Text("a"), Text("a")),
+        (printed, pd.Timedelta("1 day 3 ns")),
     ],
 )
 def test_what_is_the_same(left: object, right: object) -> None:
@@ -59,6 +64,8 @@ def test_what_is_the_same(left: object, right: object) -> None:
         ([1, 2], [1]),
         ({1}, {2}),
         (b"a", bytearray(b"a")),
+        (pd.Timedelta("1 day"), pd.Timedelta("2 days")),
+        (pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-01", tz="UTC")),
         (pd.Series([1]), pd.Series([1], name="n")),
         (pd.Series([1]), pd.Series([1], index=[5])),
     ],
