@@ -19,9 +19,7 @@ printed = pd.Timedelta("1 day 3 ns")
 repr(printed)
 ring: list[object] = [1]
 ring.append(ring)
-other_printed = pd.Timedelta("1 day 3 ns")
-repr(printed)
-ring: list[object] = [1]
+other_ring: list[object] = [1]
 other_ring.append(other_ring)
 
 
