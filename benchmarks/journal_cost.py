@@ -38,9 +38,9 @@ from smolagents.models import ChatMessage, MessageRole
 from smolagents.monitoring import Timing, TokenUsage
 
 from smolagents_memory import ObservedMemory, Session
-from smolagents_memory.sessions.database import Durability
-from smolagents_memory.steps.edits import Snapshot
-from smolagents_memory.steps.message_writing import MessageWriter
+from smolagents_memory.database.engine import Durability
+from smolagents_memory.history.changes import Snapshot
+from smolagents_memory.history.message_writing import MessageWriter
 
 
 CONSOLE = Console(width=140)

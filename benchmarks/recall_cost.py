@@ -25,7 +25,7 @@ import numpy
 from chromadb.config import Settings
 
 from smolagents_memory import EnhancedAgentMemory, MiniLMEmbedder
-from smolagents_memory.stores.words import query_words
+from smolagents_memory.search.words import query_words
 from smolagents_memory.testing.filling import varied_memories
 
 

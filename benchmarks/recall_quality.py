@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from smolagents_memory import EnhancedAgentMemory, InMemoryStore
-from smolagents_memory.stores.embedding import Vectors, default_embedder
+from smolagents_memory.search.embedding import Vectors, default_embedder
 
 
 Ranking = Callable[[str, int], list[str]]

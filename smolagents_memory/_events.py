@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections import deque
@@ -12,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
 
+from smolagents_memory._log import logger
 
-logger = logging.getLogger("smolagents_memory")
 
 Listener = Callable[["Event"], object]
 Reference = Callable[[], Listener | None]

@@ -8,9 +8,9 @@ from typing import Any
 
 from smolagents import CodeAgent
 
-from smolagents_memory.sessions.executor import ExecutorCapture, RestoreReport, fold, restore_variables
-from smolagents_memory.steps.blobs import Blobs
+from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.testing import ScriptedModel, code
+from smolagents_memory.variables.capture import ExecutorCapture, RestoreReport, fold, restore_variables
 
 
 IMPORTS = ["abc", "collections.*", "dataclasses", "enum", "functools", "numpy.*", "pandas.*", "socket", "typing"]

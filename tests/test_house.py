@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from stub import PATH, stub
 
 import smolagents_memory
 
@@ -23,12 +24,14 @@ ROOT = Path(__file__).parent.parent
 # each room may import itself and what stands after it
 LAYERS = [
     {"cli", "demo", "testing", "examples"},
-    {"insight"},
-    {"tools"},
+    {"insight", "tools"},
     {"memory"},
-    {"stores", "sessions", "state", "privacy"},
-    {"steps", "callbacks"},
-    {"_events", "_errors", "_version"},
+    {"sessions", "stores", "search", "state"},
+    {"variables", "history", "callbacks"},
+    {"codec"},
+    {"steps"},
+    {"database"},
+    {"_events", "_errors", "_files", "_json", "_log", "_version"},
 ]
 
 
@@ -75,6 +78,10 @@ def test_public_names_are_sorted_and_all_of_them_can_be_had() -> None:
     assert set(smolagents_memory._HOME_OF) | {"__version__"} == set(smolagents_memory.__all__)
     with pytest.raises(AttributeError, match="no_such_name"):
         smolagents_memory.no_such_name  # noqa: B018
+
+
+def test_editors_are_told_of_the_same_names() -> None:
+    assert PATH.read_text(encoding="utf-8") == stub(), "python tests/stub.py"
 
 
 def test_every_public_name_says_what_it_is() -> None:

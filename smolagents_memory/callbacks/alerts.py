@@ -10,8 +10,8 @@ from typing import Any
 from smolagents.memory import MemoryStep
 
 from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.marks import add_text, mark_of, set_mark
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.steps.marks import add_text, mark_of, set_mark
 
 
 @dataclass(frozen=True)

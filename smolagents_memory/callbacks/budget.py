@@ -10,10 +10,10 @@ from smolagents.memory import MemoryStep
 from smolagents_memory.callbacks.history import History, is_summary
 from smolagents_memory.callbacks.images import image_places, prune_images
 from smolagents_memory.callbacks.input_messages import drop_inputs
-from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.callbacks.sizes import IMAGE_TOKENS, frame_of, message_tokens, step_tokens, text_tokens
 from smolagents_memory.callbacks.step_callback import StepCallback
 from smolagents_memory.callbacks.truncation import NOTICE, truncate
+from smolagents_memory.steps.pins import is_pinned
 
 
 STRATEGIES = ("inputs", "images", "observations", "steps")

@@ -10,7 +10,7 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep
 from smolagents.utils import AgentGenerationError
 
-from smolagents_memory.callbacks.marks import mark_of, returned_text, set_mark
+from smolagents_memory.steps.marks import mark_of, returned_text, set_mark
 
 
 # also where an agent prints an alert again; not what a monitored service calls an alert

@@ -12,9 +12,9 @@ from typing import Any
 from smolagents.memory import ActionStep, AgentMemory, FinalAnswerStep, MemoryStep, TaskStep
 
 from smolagents_memory._events import Events
-from smolagents_memory.callbacks.marks import mark_of, returned_text, set_mark
-from smolagents_memory.callbacks.pins import is_pinned
+from smolagents_memory.steps.marks import mark_of, returned_text, set_mark
 from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.pins import is_pinned
 
 
 SUMMARY = "summary"

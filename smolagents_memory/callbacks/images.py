@@ -10,11 +10,11 @@ from PIL.Image import Image
 from smolagents.memory import MemoryStep
 
 from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.marks import add_text, mark_of, set_mark
 from smolagents_memory.callbacks.messages import IMAGE_FIELDS, content_of, parts_of
 from smolagents_memory.callbacks.per_step import PerStep
-from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.steps.marks import add_text, mark_of, set_mark
+from smolagents_memory.steps.pins import is_pinned
 
 
 Place = tuple[MemoryStep, str, int]

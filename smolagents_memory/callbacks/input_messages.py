@@ -7,8 +7,8 @@ from typing import Any
 from smolagents.memory import MemoryStep, PlanningStep
 
 from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.steps.pins import is_pinned
 
 
 class DropInputMessages(StepCallback):

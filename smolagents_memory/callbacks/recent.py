@@ -8,11 +8,11 @@ from smolagents.memory import MemoryStep, TaskStep
 
 from smolagents_memory.callbacks.calls import calls_of
 from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.marks import returned_text
 from smolagents_memory.callbacks.per_step import PerStep
-from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.callbacks.sizes import messages_of
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.steps.marks import returned_text
+from smolagents_memory.steps.pins import is_pinned
 
 
 SAME = "[the same text as in a newer step]"

@@ -10,8 +10,8 @@ from PIL.Image import Image
 
 from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.images import PruneImages
-from smolagents_memory.callbacks.marks import add_text, mark_of, set_mark
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.steps.marks import add_text, mark_of, set_mark
 
 
 class CaptureScreenshot(StepCallback):

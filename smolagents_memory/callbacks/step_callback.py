@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -13,10 +12,9 @@ from smolagents.agents import MultiStepAgent
 from smolagents.memory import ActionStep, MemoryStep
 from smolagents.monitoring import LogLevel
 
+from smolagents_memory._log import logger
 from smolagents_memory.callbacks.history import History
 
-
-logger = logging.getLogger("smolagents_memory")
 
 _telling = threading.Lock()
 

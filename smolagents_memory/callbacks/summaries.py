@@ -9,10 +9,10 @@ from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory.callbacks.history import SUMMARY, History, is_summary
-from smolagents_memory.callbacks.marks import mark_of, set_mark
 from smolagents_memory.callbacks.messages import shown, text_of
 from smolagents_memory.callbacks.step_callback import StepCallback
 from smolagents_memory.callbacks.truncation import shorten
+from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.steps.notes import NoteStep
 
 

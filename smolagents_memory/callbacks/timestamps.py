@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 
 from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.marks import add_text, has_added, text_field
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.steps.marks import add_text, has_added, text_field
 
 
 class TimestampObservations(StepCallback):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.marks import mark_of, set_mark
-from smolagents_memory.callbacks.pins import is_pinned
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.steps.marks import mark_of, set_mark
+from smolagents_memory.steps.pins import is_pinned
 
 
 CUT = "\n[… {cut} characters cut …]\n"

@@ -68,7 +68,8 @@ def _embedder() -> Finding:
 
 
 def _database(storage: str) -> Iterator[Finding]:
-    from smolagents_memory.sessions import ownership, schema
+    from smolagents_memory.database import tables
+    from smolagents_memory.sessions import leases
     from smolagents_memory.sessions.manager import SessionManager
 
     try:
@@ -81,7 +82,7 @@ def _database(storage: str) -> Iterator[Finding]:
         yield Finding("storage", f"{path} does not exist yet", remedy="it is made when it is first used")
         return
     version = _told(lambda: manager.database.version() or "none")
-    well = version == schema.HEAD
+    well = version == tables.HEAD
     remedy = "" if well else f"smolagents-memory migrate --storage {storage}"
     yield Finding("schema", version, well, remedy)
     if path is not None:
@@ -92,9 +93,9 @@ def _database(storage: str) -> Iterator[Finding]:
     with manager.database.reading() as connection:
         from sqlalchemy import select
 
-        for owner in connection.execute(select(schema.sessions.c.owner)).scalars():
-            if owner is not None and ownership.is_alive(owner):
-                held.append(str((ownership.describe(owner) or {}).get("process")))
+        for owner in connection.execute(select(tables.sessions.c.owner)).scalars():
+            if owner is not None and leases.is_alive(owner):
+                held.append(str((leases.describe(owner) or {}).get("process")))
     yield Finding("sessions", f"{len(manager.list_sessions())}, of which {len(held)} are being written")
     yield from _damage(manager)
 

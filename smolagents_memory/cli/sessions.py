@@ -87,8 +87,8 @@ def show(
 
     Example: smolagents-memory show user-42 --run 1
     """
+    from smolagents_memory.codec.encoding import encode_step
     from smolagents_memory.insight.report import to_markdown
-    from smolagents_memory.steps.codec import encode_step
 
     session = _session(storage, session_id)
     steps = session.steps(run)
@@ -113,7 +113,7 @@ def replay(
 
     Example: smolagents-memory replay user-42 --speed 10
     """
-    from smolagents_memory.insight.messages import conversation
+    from smolagents_memory.insight.conversation import conversation
     from smolagents_memory.insight.playback import replay as play
 
     told: Any = source if Path(source).is_file() else _session(storage, source)
@@ -243,7 +243,7 @@ def migrate(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
 
     Example: smolagents-memory migrate --storage agent_memory
     """
-    from smolagents_memory.sessions.schema import HEAD
+    from smolagents_memory.database.tables import HEAD
 
     database = _manager(storage).database
     before = database.version()

@@ -15,7 +15,7 @@ from smolagents_memory.demo.worker import database, opened_memory
 from smolagents_memory.insight.injection import inject_observation, inject_task
 from smolagents_memory.insight.playback import replay
 from smolagents_memory.insight.statistics import analyze
-from smolagents_memory.sessions.running import Run
+from smolagents_memory.sessions.runs import Run
 from smolagents_memory.sessions.session import Session
 from smolagents_memory.sessions.stepping import RunSteps, iter_steps
 from smolagents_memory.tools.recall import RecallTool

@@ -14,8 +14,8 @@ from smolagents_memory._errors import MissingExtraError, SessionConflictError
 from smolagents_memory.demo.screen import Screen
 from smolagents_memory.demo.watcher import TASK, watcher
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
+from smolagents_memory.search.minilm import find_model
 from smolagents_memory.sessions.session import Session
-from smolagents_memory.stores.minilm import find_model
 from smolagents_memory.tools.recall import RecallTool
 
 

@@ -1,9 +1,9 @@
 """An agent's memory as a person or a program wants to look at it."""
 
+from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, ToolResult, tool_executions
 from smolagents_memory.insight.finding import find_steps
 from smolagents_memory.insight.injection import briefing, inject_history, inject_observation, inject_task
-from smolagents_memory.insight.messages import Message, conversation
 from smolagents_memory.insight.playback import replay
 from smolagents_memory.insight.react import ReactMemory
 from smolagents_memory.insight.report import to_markdown

@@ -12,7 +12,7 @@ from smolagents import AgentError
 from smolagents.memory import ActionStep
 
 from smolagents_memory.insight.code_calls import calls_in, failing_statement
-from smolagents_memory.insight.messages import call_parts, duration, times_of
+from smolagents_memory.insight.conversation import call_parts, duration, times_of
 from smolagents_memory.insight.sources import Recorded, Source, read_memory
 
 

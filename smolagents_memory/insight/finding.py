@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 
 from smolagents.memory import ActionStep, MemoryStep
 
+from smolagents_memory.insight.conversation import moment, started, text_of
 from smolagents_memory.insight.executions import tool_executions
-from smolagents_memory.insight.messages import moment, started, text_of
 from smolagents_memory.insight.sources import Recorded, Source, read_memory
 
 

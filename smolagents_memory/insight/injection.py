@@ -10,7 +10,7 @@ from typing import Any
 from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep, Timing
 from smolagents.models import ChatMessage, MessageRole
 
-from smolagents_memory.insight.messages import messages_of, parts_of, role_name, text_of
+from smolagents_memory.insight.conversation import messages_of, parts_of, role_name, text_of
 from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.sessions.stepping import current_task, last_number
 from smolagents_memory.steps.notes import NoteStep

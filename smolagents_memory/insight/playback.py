@@ -13,8 +13,8 @@ from smolagents import AgentLogger, LogLevel
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.monitoring import YELLOW_HEX
 
+from smolagents_memory.insight.conversation import duration, messages_of, role_name, started, text_of
 from smolagents_memory.insight.executions import answer_was_refused, calls_made
-from smolagents_memory.insight.messages import duration, messages_of, role_name, started, text_of
 from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.sessions.stepping import answer_of
 

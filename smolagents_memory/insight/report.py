@@ -9,8 +9,8 @@ from typing import Any
 
 from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep
 
+from smolagents_memory.insight.conversation import duration, messages_of, moment, role_name, started, text_of
 from smolagents_memory.insight.executions import calls_made
-from smolagents_memory.insight.messages import duration, messages_of, moment, role_name, started, text_of
 from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.insight.trace import thought_of
 from smolagents_memory.sessions.stepping import answer_of

@@ -7,8 +7,8 @@ from typing import Any
 
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.insight.messages import parts_of
-from smolagents_memory.steps.messages import InputMessages
+from smolagents_memory.history.messages import InputMessages
+from smolagents_memory.insight.conversation import parts_of
 
 
 _BYTES_PER_PIXEL = {"I": 4, "F": 4, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}

@@ -36,7 +36,7 @@ def read_memory(source: Source) -> Recorded:
     if isinstance(source, Recorded):
         return source
     if isinstance(source, (str, os.PathLike)):
-        from smolagents_memory.steps.files import load_memory
+        from smolagents_memory.history.files import load_memory
 
         return read_memory(load_memory(os.fspath(source)))
     memory = getattr(source, "memory", None)

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 
+from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
-from smolagents_memory.insight.messages import Message, conversation
 from smolagents_memory.insight.sizes import image_bytes, input_copy_bytes, text_bytes
 from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.insight.tables import stats_table

@@ -11,8 +11,8 @@ from typing import Literal
 
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 
+from smolagents_memory.insight.conversation import text_of, times_of
 from smolagents_memory.insight.executions import ToolExecution, calls_made
-from smolagents_memory.insight.messages import text_of, times_of
 from smolagents_memory.insight.sources import Source, read_memory
 
 

@@ -12,14 +12,14 @@ from smolagents.memory import TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory._events import ANY, Events, Listener
+from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import review, tool_calls
+from smolagents_memory.search.limits import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
-from smolagents_memory.steps.observed import ObservedMemory
-from smolagents_memory.stores.limits import OWN_COLLECTION
 
 
 _HAPPENINGS = ("added", "recalled", "forgotten", "archived")  # to hear of these, no step need be watched

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 from smolagents.memory import MemoryStep, TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
+from smolagents_memory._log import logger
 from smolagents_memory.memory.quoting import has_recalled
 from smolagents_memory.memory.reviewing import Action, actions, clipped, outcome, review
 
-
-logger = logging.getLogger("smolagents_memory")
 
 MEMORY_TOOLS = frozenset({"recall", "remember", "forget", "original_step"})
 _CALLED = re.compile(r"(\w+)\s*\(")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Generator, Sequence
@@ -12,18 +11,18 @@ from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
 from smolagents_memory._errors import SmolagentsMemoryError, UnsupportedValueError
 from smolagents_memory._events import Event
+from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.memory.quoting import quoted, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped, outcome
+from smolagents_memory.search.words import query_words
 from smolagents_memory.steps.notes import NoteStep
-from smolagents_memory.stores.words import query_words
 
 
 if TYPE_CHECKING:
     from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 
-logger = logging.getLogger("smolagents_memory")
 
 RELEVANT = 0.5  # the relevance from which on a memory is brought back unasked
 _USED = 0.3  # the share of a memory's own words that the next step must hold for it to have been of use

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,16 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
+from smolagents_memory._log import logger
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.foreign_keeping import StoreKeeper
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.serving import Serving
+from smolagents_memory.search.embedding import digest, resolved_embedder
+from smolagents_memory.search.limits import OWN_COLLECTION
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
-from smolagents_memory.stores.embedding import digest, resolved_embedder
 from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.limits import OWN_COLLECTION
 from smolagents_memory.stores.packing import pack
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.sql import SqlStore
@@ -27,7 +27,6 @@ from smolagents_memory.stores.vault import open_vault
 
 
 DEFAULT_FOLDER = "agent_memory"
-logger = logging.getLogger("smolagents_memory")
 
 _ITEM = {"text", "key", "importance", "meta", "source", "kind"}
 

@@ -9,15 +9,15 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from smolagents_memory.memory.ranking import Candidate, Ranker, lent, relevance, sentence_weights
+from smolagents_memory.search.embedding import best_of_parts
+from smolagents_memory.search.full_text import FullText, full_text_of
+from smolagents_memory.search.lexical import Lexicon, coverage
+from smolagents_memory.search.words import query_words
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.embedding import best_of_parts
-from smolagents_memory.stores.full_text import FullText, full_text_of
-from smolagents_memory.stores.lexical import Lexicon, coverage
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.rows import BY_IDS, numbered, record_of
 from smolagents_memory.stores.vault import Vault
-from smolagents_memory.stores.words import query_words
 
 
 DAY = 86_400.0

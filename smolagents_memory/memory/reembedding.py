@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 
+from smolagents_memory._log import logger
+from smolagents_memory.search.progress import progress
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.packing import searchable
-from smolagents_memory.stores.progress import progress
 from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, take_numbers
 from smolagents_memory.stores.vault import Vault, missing_statement
 
-
-logger = logging.getLogger("smolagents_memory")
 
 BATCH = 128
 

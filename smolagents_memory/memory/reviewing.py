@@ -9,7 +9,7 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
-from smolagents_memory.callbacks.marks import returned_text
+from smolagents_memory.steps.marks import returned_text
 
 
 _CLIP = 300

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from smolagents_memory._log import logger
 
-logger = logging.getLogger("smolagents_memory")
 
 WINDOW = 20  # recalls that are compared with as many before
 _DROP = 0.6  # a ratio below this share of the one before is a drift

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
 from smolagents_memory._errors import SessionError, SessionStorageError
-from smolagents_memory.sessions import ownership, rows
+from smolagents_memory._log import logger
+from smolagents_memory.history.observed import ObservedMemory
+from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
 from smolagents_memory.sessions.reading import Restored
-from smolagents_memory.sessions.resuming import take_up
-from smolagents_memory.sessions.running import INTERRUPTED, RunLog, last_run
-from smolagents_memory.sessions.runtime import Runtime, fold, forget_runtime, restore_runtime
+from smolagents_memory.sessions.resume import take_up
+from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
 from smolagents_memory.sessions.sensors import Sensors, observed
 from smolagents_memory.sessions.states import KeptStates
-from smolagents_memory.sessions.variables import RestoreReport
-from smolagents_memory.steps.observed import ObservedMemory
-from smolagents_memory.steps.registry import logger
+from smolagents_memory.variables.restore import RestoreReport
+from smolagents_memory.variables.runtime import Runtime, fold, forget_runtime, restore_runtime
 
 
 if TYPE_CHECKING:
@@ -155,9 +155,9 @@ class Attachment:
             memory.take_up = None
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
         try:
-            rows.let_go(self.session.database, self.journal.position, self._token)
+            directory.let_go(self.session.database, self.journal.position, self._token)
         except SessionStorageError as error:
-            ownership.release(self._token)
+            leases.release(self._token)
             if self.journal.error is None:  # otherwise it was said
                 logger.error("session %r could not be let go: %s", self.session.session_id, error)
 

@@ -13,14 +13,14 @@ from smolagents.memory import MemoryStep, SystemPromptStep
 from sqlalchemy import bindparam, insert, select, update
 
 from smolagents_memory._errors import SessionConflictError, SessionStorageError
-from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.blobbing import insert_blobs
-from smolagents_memory.sessions.database import Database, FileId
-from smolagents_memory.sessions.envelope import pack, pack_bytes, pack_text
-from smolagents_memory.sessions.records import Kept, RecordWriter, Row
-from smolagents_memory.steps.edits import Snapshot
-from smolagents_memory.steps.registry import logger
-from smolagents_memory.steps.values import warn_of_losses
+from smolagents_memory._log import logger
+from smolagents_memory.codec.values import warn_of_losses
+from smolagents_memory.database import tables
+from smolagents_memory.database.contents import insert_blobs
+from smolagents_memory.database.engine import Database, FileId
+from smolagents_memory.database.envelope import pack, pack_bytes, pack_text
+from smolagents_memory.history.changes import Snapshot
+from smolagents_memory.sessions.step_records import Kept, RecordWriter, Row
 
 
 # what code that ends with a definition or an import outputs: it is kept with the variables
@@ -28,8 +28,8 @@ _DEFINED = frozenset(("function", "module", "type"))
 
 
 # made once: a statement takes longer to put together than to carry out
-_sessions, _runs = schema.sessions.c, schema.runs.c
-_CLAIM = update(schema.sessions).where(
+_sessions, _runs = tables.sessions.c, tables.runs.c
+_CLAIM = update(tables.sessions).where(
     _sessions.id == bindparam("id_"),
     _sessions.revision == bindparam("before"),
     _sessions.owner == bindparam("owner_"),
@@ -38,8 +38,8 @@ _CLAIM_AT_CHECKPOINT = _CLAIM.values(
     revision=bindparam("revision"), updated=bindparam("updated"), checkpoint=bindparam("checkpoint")
 )
 _CLAIM = _CLAIM.values(revision=bindparam("revision"), updated=bindparam("updated"))
-_RECORD, _CHANGES, _FIRST_OF_RUN = insert(schema.records), insert(schema.journal), insert(schema.runs)
-_RUN = update(schema.runs).where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
+_RECORD, _CHANGES, _FIRST_OF_RUN = insert(tables.records), insert(tables.journal), insert(tables.runs)
+_RUN = update(tables.runs).where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
 
 
 @dataclass
@@ -268,7 +268,7 @@ class Journal:
                 raise self._lost()
 
     def _still_ours(self) -> bool:
-        table = schema.sessions
+        table = tables.sessions
         with self.database.reading(self.position.file) as connection:
             found = connection.execute(
                 select(table.c.revision, table.c.owner).where(table.c.id == self.position.id)

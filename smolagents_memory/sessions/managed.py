@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from smolagents.memory import ActionStep, TaskStep
 
 from smolagents_memory._errors import SessionError
-from smolagents_memory.sessions import rows
+from smolagents_memory._log import logger
+from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.journal import Journal
-from smolagents_memory.sessions.running import RunLog
-from smolagents_memory.sessions.runtime import fold
+from smolagents_memory.sessions.runs import RunLog
 from smolagents_memory.sessions.sensors import Sensors
-from smolagents_memory.steps.registry import logger
+from smolagents_memory.variables.runtime import fold
 
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class _ManagedSensors:
             call.log.end(state, error)
             call.journal.commit()
             try:
-                rows.let_go(call.journal.database, call.journal.position, call.token)
+                directory.let_go(call.journal.database, call.journal.position, call.token)
             except SessionError as problem:
                 logger.error("the session of a call of %r could not be let go: %s", self._agent.name, problem)
             if call.journal.error is not None:
@@ -112,10 +112,10 @@ class _ManagedSensors:
         parent, database = self._parent(), self._attachment.session.database
         with self._lock:
             with database.reading() as connection:
-                number = len(rows.children(connection, parent.position.id)) + 1
+                number = len(directory.children(connection, parent.position.id)) + 1
             name = f"{parent.position.name}/{self._agent.name}/{number}"
             described = {"name": self._agent.name, "class": type(self._agent).__name__}
-            position, token = rows.claim(
+            position, token = directory.claim(
                 database,
                 name,
                 described,

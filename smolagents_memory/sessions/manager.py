@@ -12,15 +12,16 @@ from typing import Any
 from sqlalchemy import select
 
 from smolagents_memory._errors import SessionConflictError
-from smolagents_memory.sessions import maintenance, ownership, rows, schema
+from smolagents_memory.database import maintenance, tables
+from smolagents_memory.database.engine import Database, Durability
+from smolagents_memory.database.envelope import from_key, unpack_if_whole
+from smolagents_memory.history.files import memory_of
+from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import describe_agent
-from smolagents_memory.sessions.database import Database, Durability
-from smolagents_memory.sessions.envelope import from_key, unpack_if_whole
-from smolagents_memory.sessions.running import INTERRUPTED, Run, described
-from smolagents_memory.sessions.runtime import VARIABLES_BUDGET, Runtime
+from smolagents_memory.sessions.runs import INTERRUPTED, Run, described
 from smolagents_memory.sessions.session import Session
 from smolagents_memory.sessions.storing import store
-from smolagents_memory.steps.files import memory_of
+from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,11 @@ class SessionManager:
     def list_sessions(self) -> list[str]:
         """The ids of all sessions, sorted; those of managed agents' calls belong to their parents."""
         with self.database.reading() as connection:
-            return rows.names(connection)
+            return directory.names(connection)
 
     def sessions(self) -> list[SessionInfo]:
         """What there is to know of every session, the one that was used last first."""
-        runs, sessions = schema.runs, schema.sessions
+        runs, sessions = tables.runs, tables.sessions
         with self.database.reading() as connection:
             found: dict[int, list[Any]] = {}
             for run in connection.execute(select(runs).order_by(runs.c.number)):
@@ -119,7 +120,7 @@ class SessionManager:
         Sessions that somebody is attached to stay.
         """
         seconds = older_than.total_seconds() if isinstance(older_than, dt.timedelta) else float(older_than)
-        sessions = schema.sessions
+        sessions = tables.sessions
         with self.database.reading() as connection:
             old = select(sessions.c.name).where(
                 sessions.c.parent.is_(None), sessions.c.updated < time.time() - seconds
@@ -156,7 +157,7 @@ class SessionManager:
 def _info(row: Any, runs: list[Any]) -> SessionInfo:
     last: Run | None = None
     if runs:
-        last = described(runs[-1], alive=ownership.is_alive(row.owner))
+        last = described(runs[-1], alive=leases.is_alive(row.owner))
     return SessionInfo(
         session_id=from_key(row.name),
         state=last.state if last else ("empty" if row.revision == 0 else INTERRUPTED),

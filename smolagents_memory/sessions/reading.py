@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from smolagents.memory import MemoryStep, SystemPromptStep
 from sqlalchemy import Connection, select
 
 from smolagents_memory._errors import DecodeError, SessionDamagedError
-from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.blobbing import StoredBlobs
-from smolagents_memory.sessions.envelope import unpack, unpack_bytes, warn_of_loss
-from smolagents_memory.sessions.records import Kept, read_record, with_base
-from smolagents_memory.steps.codec import INPUTS, build_step
-from smolagents_memory.steps.graph import TAG
-from smolagents_memory.steps.messages import InputMessages, MessageReader
-from smolagents_memory.steps.observed import ObservedMemory
-from smolagents_memory.steps.values import new_decoder
+from smolagents_memory._log import warn_of_loss
+from smolagents_memory.codec.blobs import FetchedBlobs
+from smolagents_memory.codec.encoding import INPUTS, build_step
+from smolagents_memory.codec.graph import TAG
+from smolagents_memory.codec.values import new_decoder
+from smolagents_memory.database import tables
+from smolagents_memory.database.contents import read_blob
+from smolagents_memory.database.envelope import unpack, unpack_bytes
+from smolagents_memory.history.messages import InputMessages, MessageReader
+from smolagents_memory.history.observed import ObservedMemory
+from smolagents_memory.sessions.step_records import Kept, read_record, with_base
 
 
 _BATCH = 500  # numbers in one statement
@@ -53,7 +56,7 @@ class Restored:
     prompt: Kept | None
     runtime: list[Any]
     losses: list[str]
-    blobs: StoredBlobs
+    blobs: FetchedBlobs
 
     @property
     def steps(self) -> list[MemoryStep]:
@@ -83,7 +86,7 @@ def read_outline(connection: Connection, session: int, checkpoint: int, until: i
 
 
 def _followed(connection: Connection, session: int, start: int, until: int | None) -> Outline:
-    table, outline = schema.journal, Outline()
+    table, outline = tables.journal, Outline()
     rows = select(table.c.revision, table.c.changes).where(table.c.session == session, table.c.revision >= start)
     if until is not None:
         rows = rows.where(table.c.revision <= until)
@@ -169,7 +172,7 @@ class _Reader:
     def __init__(self, connection: Connection, session: int) -> None:
         self.losses: list[str] = []
         self._connection, self._session = connection, session
-        self.blobs = StoredBlobs(connection)
+        self.blobs = FetchedBlobs(partial(read_blob, connection))
         self._records: dict[int, dict[str, Any]] = {}
         self._bad: set[int] = set()
 
@@ -199,7 +202,7 @@ class _Reader:
     def _fetch(self, numbers: Iterable[int]) -> None:
         """Read these records, and all that they build on."""
         missing = sorted(set(numbers) - self._records.keys() - self._bad)
-        table = schema.records
+        table = tables.records
         for batch in _batches(missing):
             rows = select(table.c.number, table.c.fields).where(table.c.session == self._session)
             for number, fields in self._connection.execute(rows.where(table.c.number.in_(batch))):
@@ -258,7 +261,7 @@ class _Reader:
 
     def _chains(self, wanted: list[int]) -> list[list[tuple[int, dict[str, Any]]]]:
         """The chains of input messages that these records, or what they build on, are part of."""
-        table, related = schema.records, sorted(self._records)
+        table, related = tables.records, sorted(self._records)
         segments: set[int] = set()
         for batch in _batches(related):
             found = (

@@ -9,16 +9,16 @@ from typing import Any
 
 from smolagents.memory import ActionStep, AgentMemory, CallbackRegistry, MemoryStep, PlanningStep, TaskStep
 
-from smolagents_memory.sessions.journal import Journal
-from smolagents_memory.sessions.running import FAILED, INTERRUPTED, RunLog
-from smolagents_memory.steps.observed import (
+from smolagents_memory._log import logger
+from smolagents_memory.history.observed import (
     STALE_STEPS_CHANGED,
     STEP_EDITED,
     STEPS_CHANGED,
     SYSTEM_PROMPT_CHANGED,
     ObservedMemory,
 )
-from smolagents_memory.steps.registry import logger
+from smolagents_memory.sessions.journal import Journal
+from smolagents_memory.sessions.runs import FAILED, INTERRUPTED, RunLog
 
 
 class SensingRegistry(CallbackRegistry):
@@ -40,7 +40,7 @@ class SensingRegistry(CallbackRegistry):
         """Look at the step, then let the callbacks run."""
         try:
             self._before(memory_step)
-        except Exception:  # noqa: BLE001 — whatever it is, it must not reach the run
+        except Exception:
             logger.exception("the original of a step could not be noted; the run goes on")
         self.inner.callback(memory_step, **kwargs)
 

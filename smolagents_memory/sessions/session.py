@@ -12,17 +12,18 @@ from smolagents.memory import MemoryStep
 from sqlalchemy import select
 
 from smolagents_memory._errors import SessionConflictError, SessionError, SessionNotFoundError
-from smolagents_memory.sessions import ownership, rows, schema
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database, Durability
+from smolagents_memory.database.envelope import from_key, unpack, unpack_if_whole
+from smolagents_memory.history.files import load_memory, save_memory
+from smolagents_memory.history.observed import ObservedMemory, Origin
+from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into
-from smolagents_memory.sessions.database import Database, Durability
-from smolagents_memory.sessions.envelope import from_key, unpack, unpack_if_whole
 from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore
-from smolagents_memory.sessions.resuming import resume
-from smolagents_memory.sessions.running import Run, described
-from smolagents_memory.sessions.runtime import VARIABLES_BUDGET, Runtime, decoded_state
+from smolagents_memory.sessions.resume import resume
+from smolagents_memory.sessions.runs import Run, described
 from smolagents_memory.sessions.storing import store
-from smolagents_memory.steps.files import load_memory, save_memory
-from smolagents_memory.steps.observed import ObservedMemory, Origin
+from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 
 class Session:
@@ -82,12 +83,12 @@ class Session:
         """
         if self._attachment is not None:
             raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
-        position, token = rows.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
+        position, token = directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
         try:
             restored = self._read()
             self._attachment = Attachment(self, agent, position, token, restored)
         except BaseException:
-            rows.let_go(self.database, position, token)
+            directory.let_go(self.database, position, token)
             raise
         return self
 
@@ -172,7 +173,7 @@ class Session:
     def exists(self) -> bool:
         """Whether there is a session of this id."""
         with self.database.reading() as connection:
-            return rows.find(connection, self.session_id) is not None
+            return directory.find(connection, self.session_id) is not None
 
     def steps(self, run: int | None = None) -> list[MemoryStep]:
         """The steps as they are in the agent's memory; of an earlier run (see `runs`) as they were at its end."""
@@ -194,10 +195,10 @@ class Session:
 
     def runs(self) -> list[Run]:
         """Every run of the session, oldest first: its task, state, times, steps and tokens."""
-        table = schema.runs
+        table = tables.runs
         with self.database.reading() as connection:
-            row = rows.get(connection, self.session_id)
-            alive = ownership.is_alive(row.owner)
+            row = directory.get(connection, self.session_id)
+            alive = leases.is_alive(row.owner)
             found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
         last = found[-1].number if found else None
         return [described(run, alive=alive and run.number == last) for run in found]
@@ -206,7 +207,7 @@ class Session:
         """A step as it was before any callback cut it: a step of the attached agent, or a place in `steps()`."""
         number = self._attachment.original_of(step) if self._attachment is not None else None
         with self.database.reading() as connection:
-            row = rows.get(connection, self.session_id)
+            row = directory.get(connection, self.session_id)
             if number is None:
                 if not isinstance(step, int):
                     raise SessionError("this step is not one of the attached agent's; give its place in steps()")
@@ -216,20 +217,20 @@ class Session:
     def children(self) -> list[str]:
         """The sessions of the calls of managed agents, oldest first. They are there to be read."""
         with self.database.reading() as connection:
-            row = rows.get(connection, self.session_id)
-            return [from_key(child.name) for child in rows.children(connection, row.id)]
+            row = directory.get(connection, self.session_id)
+            return [from_key(child.name) for child in directory.children(connection, row.id)]
 
     def _read(self, until: int | None = None) -> Restored:
         with self.database.reading() as connection:
-            row = rows.get(connection, self.session_id)
+            row = directory.get(connection, self.session_id)
             start = row.checkpoint if until is None or row.checkpoint <= until else 0
             return restore(connection, row.id, read_outline(connection, row.id, start, until))
 
     def _end_of_run(self, run: int) -> int | None:
         """The revision before the next run began; None for the newest run."""
-        table = schema.runs
+        table = tables.runs
         with self.database.reading() as connection:
-            row = rows.get(connection, self.session_id)
+            row = directory.get(connection, self.session_id)
             numbers = {
                 found.number: found.revision
                 for found in connection.execute(select(table).where(table.c.session == row.id))
@@ -243,7 +244,7 @@ class Session:
     @staticmethod
     def _before_reset(connection: Any, session: int, revision: int) -> int:
         """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
-        table = schema.journal
+        table = tables.journal
         changes = connection.execute(
             select(table.c.changes).where(table.c.session == session, table.c.revision == revision)
         ).scalar()
@@ -259,9 +260,9 @@ class Session:
         """
         self.flush()
         with self.database.writing() as connection:
-            row = rows.get(connection, self.session_id)
+            row = directory.get(connection, self.session_id)
             until = row.revision if at is None else self._revision_of(connection, row, at)
-            rows.copy(connection, row, new_id, until=until)
+            directory.copy(connection, row, new_id, until=until)
         return self._named(new_id)
 
     def _revision_of(self, connection: Any, row: Any, at: int) -> int:
@@ -273,7 +274,7 @@ class Session:
             raise SessionError(
                 f"session {self.session_id!r} has {len(outline.known)} steps, none at place {at}"
             ) from None
-        table = schema.journal
+        table = tables.journal
         found = connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.revision.desc()))
         for entry in found:
             for change in unpack(entry.changes):
@@ -287,7 +288,7 @@ class Session:
         restored.warn(self.session_id)
         memory = restored.as_memory()
         with self.database.reading() as connection:
-            agent = unpack_if_whole(rows.get(connection, self.session_id).agent, "what is noted of the agent")
+            agent = unpack_if_whole(directory.get(connection, self.session_id).agent, "what is noted of the agent")
         memory.origin = Origin(agent, decoded_state(restored.runtime, restored.blobs), "", "")
         return save_memory(memory, path)
 
@@ -308,12 +309,12 @@ class Session:
             self._attachment.abandon()
             self._attachment = None
         with self.database.writing() as connection:
-            row = rows.find_to_write(connection, self.session_id)
+            row = directory.find_to_write(connection, self.session_id)
             if row is None:
                 return False
-            if row.owner is not None and ownership.is_alive(row.owner):
+            if row.owner is not None and leases.is_alive(row.owner):
                 raise SessionConflictError(f"session {self.session_id!r} is being written; it was not deleted")
-            rows.remove(connection, row.id)
+            directory.remove(connection, row.id)
             return True
 
     def _named(self, session_id: str) -> Session:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smolagents_memory._errors import SessionError
-from smolagents_memory.sessions.envelope import warn_of_loss
-from smolagents_memory.sessions.runtime import typed_state
-from smolagents_memory.steps.values import new_encoder, warn_of_losses
+from smolagents_memory._log import warn_of_loss
+from smolagents_memory.codec.values import new_encoder, warn_of_losses
+from smolagents_memory.variables.runtime import typed_state
 
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import AgentMemory, MemoryStep
 
-from smolagents_memory.sessions import rows
+from smolagents_memory.codec.blobs import Blobs
+from smolagents_memory.codec.encoding import INPUTS, step_record
+from smolagents_memory.codec.registry import attributes
+from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.journal import Journal
-from smolagents_memory.sessions.running import INTERRUPTED, RunLog
-from smolagents_memory.sessions.runtime import Runtime, fold
-from smolagents_memory.steps.blobs import Blobs
-from smolagents_memory.steps.codec import INPUTS, step_record
-from smolagents_memory.steps.registry import attributes
+from smolagents_memory.sessions.runs import INTERRUPTED, RunLog
+from smolagents_memory.variables.runtime import Runtime, fold
 
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def store(session: Session, memory: AgentMemory, described: dict[str, Any], runtime: Runtime | None) -> None:
     """Make a session hold what a memory holds."""
-    position, token = rows.claim(session.database, session.session_id, described, take_over=False)
+    position, token = directory.claim(session.database, session.session_id, described, take_over=False)
     try:
         restored = session._read()
         journal = Journal(session.database, position, restored.runtime, fold)
@@ -46,7 +46,7 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
             journal.runtime(delta)
         journal.flush()
     finally:
-        rows.let_go(session.database, position, token)
+        directory.let_go(session.database, position, token)
 
 
 def _common(old: Sequence[MemoryStep], new: Sequence[MemoryStep]) -> int:

@@ -1,1 +1,1 @@
-"""A step to data and back, and the list of steps that notices what happens to it."""
+"""What a step is: its kinds, its calls, its texts, its marks."""

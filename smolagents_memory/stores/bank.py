@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
 
+from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.database import Database
-from smolagents_memory.stores.full_text import full_text_of
 from smolagents_memory.stores.packing import pack, to_bytes, to_text
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.rows import (

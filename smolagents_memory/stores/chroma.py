@@ -17,6 +17,8 @@ from smolagents_memory._errors import (
     StoreUnavailableError,
     UnsupportedValueError,
 )
+from smolagents_memory.search.chroma_folder import ChromaFolder, chroma_folder
+from smolagents_memory.search.embedding import Vectors, best_of_parts, default_embedder, resolved_embedder
 from smolagents_memory.stores.base import (
     Hit,
     MemoryStore,
@@ -28,9 +30,7 @@ from smolagents_memory.stores.base import (
     checked_query,
     checked_top_k,
 )
-from smolagents_memory.stores.chroma_folder import ChromaFolder, chroma_folder
 from smolagents_memory.stores.chroma_records import ORDER, PART, PARTS, Entry, entries_of, entry_of, id_of, ids_of
-from smolagents_memory.stores.embedding import Vectors, best_of_parts, default_embedder, resolved_embedder
 from smolagents_memory.stores.filters import compiled
 
 
@@ -233,7 +233,7 @@ def _embedder(embedder: Any, collection: Any) -> Any:
         function = getattr(collection, "_embedding_function", None)
         name = getattr(function, "name", None)
         if function is not None and not (callable(name) and name() == "default"):
-            from smolagents_memory.stores.embedders import ChromaEmbedder
+            from smolagents_memory.search.embedders import ChromaEmbedder
 
             return ChromaEmbedder(function)
     found = default_embedder() if embedder == "default" else resolved_embedder(embedder)

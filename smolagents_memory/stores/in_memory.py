@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic
 
+from smolagents_memory.search.ranked_texts import ranked
+from smolagents_memory.search.words import words
 from smolagents_memory.stores.base import (
     Hit,
     MemoryStore,
@@ -20,8 +22,6 @@ from smolagents_memory.stores.base import (
 )
 from smolagents_memory.stores.filters import compiled
 from smolagents_memory.stores.packing import pack, searchable, unpack
-from smolagents_memory.stores.ranked_texts import ranked
-from smolagents_memory.stores.words import words
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from smolagents_memory._errors import StoreFormatError, UnsupportedValueError
-from smolagents_memory.steps.values import decode_value, new_encoder
+from smolagents_memory.codec.values import decode_value, new_encoder
 
 
 def pack(value: Any, what: str = "the value") -> str:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Generic
 
 from smolagents_memory._errors import MissingExtraError, StoreFormatError, StoreUnavailableError, UnsupportedValueError
+from smolagents_memory.search.ranked_texts import ranked
+from smolagents_memory.search.words import words
 from smolagents_memory.stores.base import (
     Hit,
     MemoryStore,
@@ -20,8 +22,6 @@ from smolagents_memory.stores.base import (
 )
 from smolagents_memory.stores.filters import compiled
 from smolagents_memory.stores.packing import pack, searchable, to_bytes, to_text, unpack
-from smolagents_memory.stores.ranked_texts import ranked
-from smolagents_memory.stores.words import words
 
 
 BATCH = 1000

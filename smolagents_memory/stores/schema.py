@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from smolagents_memory._errors import StoreFormatError
-from smolagents_memory.stores.full_text import full_text_of
+from smolagents_memory.search.full_text import full_text_of
 
 
 SCHEMA_VERSION = 1

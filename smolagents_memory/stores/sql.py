@@ -9,6 +9,9 @@ from typing import Any, Generic
 
 from sqlalchemy import Connection, select
 
+from smolagents_memory.search.full_text import full_text_of
+from smolagents_memory.search.lexical import Lexicon
+from smolagents_memory.search.words import query_words, words
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.base import (
@@ -24,12 +27,9 @@ from smolagents_memory.stores.base import (
 )
 from smolagents_memory.stores.database import open_database
 from smolagents_memory.stores.filters import Check, compiled
-from smolagents_memory.stores.full_text import full_text_of
-from smolagents_memory.stores.lexical import Lexicon
 from smolagents_memory.stores.packing import searchable
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.rows import RECORDS, chunks, record_of
-from smolagents_memory.stores.words import query_words, words
 
 
 class SqlStore(MemoryStore[Value], Generic[Value]):

@@ -14,7 +14,7 @@ from smolagents_memory.memory.foreign_keeping import StoreKeeper
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.ranking import Ranker
-from smolagents_memory.stores.embedding import default_embedder
+from smolagents_memory.search.embedding import default_embedder
 
 
 _DEFAULTS = 'memory: Any = "./agent_memory", scope: Any = None'

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from smolagents_memory.steps.messages import Messages
+from smolagents_memory.history.messages import Messages
 
 
 @pytest.mark.slow

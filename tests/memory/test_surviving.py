@@ -337,7 +337,7 @@ def test_everything_works_without_any_network(tmp_path):
 def test_without_the_offline_extra_recall_is_lexical_and_says_once_what_to_install(monkeypatch, caplog):
     """With neither the wheel nor a download."""
     from smolagents_memory._errors import EmbeddingError
-    from smolagents_memory.stores import embedders, embedding, minilm
+    from smolagents_memory.search import embedders, embedding, minilm
 
     def missing():
         raise MissingExtraError("The default embedder", "offline")
@@ -358,7 +358,7 @@ def test_without_the_offline_extra_recall_is_lexical_and_says_once_what_to_insta
 def test_a_model_file_that_was_changed_is_not_loaded(monkeypatch, tmp_path):
     """Its SHA-256 is checked before use."""
     from smolagents_memory._errors import EmbeddingError
-    from smolagents_memory.stores import minilm
+    from smolagents_memory.search import minilm
 
     (tmp_path / "model.onnx").write_bytes(b"something else")
     monkeypatch.setattr(minilm, "find_model", lambda: tmp_path / "model.onnx")

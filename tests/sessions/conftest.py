@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.database import Database
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
 
 
 @contextmanager
@@ -44,8 +44,8 @@ def emptied(url: str) -> str:
     """The URL, after everything of ours in that database is gone."""
     database = Database.at(url)
     with database.engine.begin() as connection:
-        schema.metadata.drop_all(connection)
-        connection.execute(text(f"DROP TABLE IF EXISTS {schema.VERSION_TABLE}"))
+        tables.metadata.drop_all(connection)
+        connection.execute(text(f"DROP TABLE IF EXISTS {tables.VERSION_TABLE}"))
     database.close()
     Database._open.clear()
     return url

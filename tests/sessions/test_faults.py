@@ -19,8 +19,8 @@ from smolagents.memory import ActionStep, TaskStep
 from sqlalchemy import text
 
 from smolagents_memory import MemoryLossWarning, Session, SessionManager, SessionStorageError
-from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.database import Database
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
 from smolagents_memory.testing import code, explain_difference
 
 
@@ -273,7 +273,7 @@ def flip(url: str, table: str, column: str, row: int) -> bool:
     """Change a byte in the middle of a value; tells whether there was one."""
     with Database.at(url).writing() as connection:
         key = "ctid" if connection.dialect.name == "postgresql" else "rowid"
-        order = ", ".join(column.name for column in schema.metadata.tables[table].primary_key)
+        order = ", ".join(column.name for column in tables.metadata.tables[table].primary_key)
         found = connection.execute(
             text(f"SELECT {key} AS at, {column} AS data FROM {table} WHERE {column} IS NOT NULL ORDER BY {order}")
         ).fetchall()

@@ -16,9 +16,9 @@ from smolagents.memory import ActionStep, TaskStep
 from sqlalchemy import inspect, text
 
 from smolagents_memory import NewerSchemaError, Session, SessionManager, SessionStorageError
-from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.database import Database
-from smolagents_memory.sessions.migrating import backup_paths
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.migrating import backup_paths
 from smolagents_memory.testing import code, explain_difference
 
 
@@ -36,7 +36,7 @@ def at_base(url: str) -> None:
     """Leave a database as one that no migration has touched: a version table with nothing in it."""
     database = Database.at(url)
     with database.engine.begin() as connection:
-        connection.execute(text(f"CREATE TABLE {schema.VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(text(f"CREATE TABLE {tables.VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     database.close()
 
 
@@ -90,14 +90,14 @@ def test_migrating_from_the_beginning_gives_what_making_it_anew_gives(url: str, 
         Database.at(url).prepare()
         made = reflected(url)
         with Database.at(url).engine.begin() as connection:
-            schema.metadata.drop_all(connection)
-            connection.execute(text(f"DROP TABLE {schema.VERSION_TABLE}"))
+            tables.metadata.drop_all(connection)
+            connection.execute(text(f"DROP TABLE {tables.VERSION_TABLE}"))
         forget_open_databases()
     at_base(url)
     forget_open_databases()
     Database.at(url).prepare()
     assert reflected(url) == made
-    assert Database.at(url).version() == schema.HEAD
+    assert Database.at(url).version() == tables.HEAD
     agent = code_agent([code("final_answer(1)")], planning_interval=None)
     with Session("s", url).attach(agent):
         agent.run("it works", images=[photo()])
@@ -127,7 +127,7 @@ def test_a_copy_from_before_is_kept_and_is_as_the_database_was(tmp_path: Path) -
 def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
     Session("s", url).attach(code_agent([])).detach()
     with Database.at(url).engine.begin() as connection:
-        connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'"))
+        connection.execute(text(f"UPDATE {tables.VERSION_TABLE} SET version_num = '9999'"))
     forget_open_databases()
     path = Database.at(url).path
     before = path.read_bytes() if path is not None else b""
@@ -183,7 +183,7 @@ print(SessionManager({url!r}).list_sessions())
         process.stdin.write("\n")
         process.stdin.flush()
     assert [process.communicate(timeout=60)[0].strip() for process in begun] == ["[]"] * 3
-    assert Database.at(url).version() == schema.HEAD
+    assert Database.at(url).version() == tables.HEAD
 
 
 @pytest.mark.parametrize("released", RELEASED, ids=lambda path: path.stem)
@@ -207,11 +207,11 @@ def test_a_database_of_each_released_schema_is_read_and_written(released: Path, 
     assert session.original(1).observations != before[1].observations
     assert [run.state for run in session.runs()] == ["finished"] * 2
     assert len(session.fork("fork", at=2).steps()) == 3
-    assert backup_paths(path) == [] or schema.HEAD not in released.stem
+    assert backup_paths(path) == [] or tables.HEAD not in released.stem
 
 
 def test_there_is_a_database_of_every_released_schema() -> None:
-    versions = Path(schema.__file__).parent / "migrations" / "versions"
+    versions = Path(tables.__file__).parent / "migrations" / "versions"
     assert {path.stem.removeprefix("schema_") for path in RELEASED} == {
         path.stem.split("_")[0] for path in versions.glob("[0-9]*.py")
     }

@@ -12,9 +12,9 @@ from racing import attach_at_once, hold, many_sessions, shut_each_other_out, tag
 from sqlalchemy import update
 
 from smolagents_memory import Session, SessionConflictError, SessionManager
-from smolagents_memory.sessions import schema
-from smolagents_memory.sessions.database import Database
-from smolagents_memory.sessions.envelope import pack
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.envelope import pack
 
 
 TRIES = [pytest.param(25, id="25 tries"), pytest.param(500, id="500 tries", marks=pytest.mark.slow)]
@@ -73,7 +73,7 @@ def test_whether_a_lock_s_owner_lives_is_found_out(url: str, owner: object, free
     Session("s", url).attach(code_agent([])).detach()
     with Database.at(url).writing() as connection:
         left = b"unreadable" if owner is None else pack(owner)
-        connection.execute(update(schema.sessions).values(owner=left))
+        connection.execute(update(tables.sessions).values(owner=left))
     if free:
         Session("s", url).attach(code_agent([])).detach()
     else:

@@ -18,9 +18,9 @@ from smolagents import CodeAgent
 from sqlalchemy import select, text
 
 from smolagents_memory import Session, SessionManager, SessionStorageError
-from smolagents_memory.sessions import maintenance, schema
-from smolagents_memory.sessions.database import Database
-from smolagents_memory.sessions.migrating import backup_path, copy_sqlite
+from smolagents_memory.database import maintenance, tables
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.migrating import backup_path, copy_sqlite
 from smolagents_memory.testing import ScriptedModel, code
 
 
@@ -47,7 +47,7 @@ class Secrets:
 
     def _all_blobs(self) -> set[bytes]:
         with Database.at(self.url).reading() as connection:
-            return {bytes(data) for data in connection.execute(select(schema.blobs.c.data)).scalars()}
+            return {bytes(data) for data in connection.execute(select(tables.blobs.c.data)).scalars()}
 
     def _run(self) -> None:
         said = self.texts
@@ -217,7 +217,7 @@ def test_a_transaction_that_began_before_the_deletion_prevents_it_on_postgres(
     secrets, manager = Secrets(url), SessionManager(url)
     monkeypatch.setattr(maintenance, "_PATIENCE", 1)
     with Database.at(url).reading() as reader:
-        reader.execute(select(schema.runs)).fetchall()
+        reader.execute(select(tables.runs)).fetchall()
         manager.delete_session(secrets.name)
         with pytest.raises(SessionStorageError, match="a transaction that began earlier is still open"):
             manager.purge()

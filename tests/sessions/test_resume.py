@@ -12,7 +12,7 @@ from smolagents.utils import AgentError, AgentGenerationError
 from torture_worker import STEPS, Work, make_agent, next_output, picture_of, record, untimed
 
 from smolagents_memory import MemoryLossWarning, Session, SessionError, SessionNotFoundError
-from smolagents_memory.sessions.resuming import NO_ANSWER
+from smolagents_memory.sessions.resume import NO_ANSWER
 
 
 TASK = "Torture 1."

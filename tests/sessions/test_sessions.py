@@ -29,7 +29,7 @@ from smolagents_memory import (
     SessionNotFoundError,
     load_memory,
 )
-from smolagents_memory.sessions.database import Database
+from smolagents_memory.database.engine import Database
 from smolagents_memory.testing import ScriptedModel, call, code, explain_difference
 
 

@@ -15,7 +15,7 @@ from smolagents.memory import TaskStep
 from stepping_worker import KINDS, TASK, made
 
 from smolagents_memory import NoteStep, Session, iter_steps
-from smolagents_memory.sessions.database import Database
+from smolagents_memory.database.engine import Database
 from smolagents_memory.testing import ScriptedModel, code, explain_difference
 
 

@@ -15,12 +15,12 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent.parent.parent)]
 from agents import code_agent, photo  # noqa: E402
 
 from smolagents_memory import Session, SessionManager  # noqa: E402
-from smolagents_memory.sessions import schema  # noqa: E402
+from smolagents_memory.database import tables  # noqa: E402
 from smolagents_memory.testing import code  # noqa: E402
 
 
 def main() -> None:
-    target = HERE / f"schema_{schema.HEAD}.db"
+    target = HERE / f"schema_{tables.HEAD}.db"
     if target.exists():
         sys.exit(f"{target.name} is there already: a released schema does not change")
     url = f"sqlite:///{HERE / 'making.db'}"

@@ -1,0 +1,1 @@
+"""A step to plain data and back."""

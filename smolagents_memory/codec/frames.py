@@ -1,0 +1,184 @@
+"""Values of pandas: frames, series, indexes, times. Nothing here imports pandas until a record asks for it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
+
+
+def _write_column(encoder: Encoder, values: Any, depth: int) -> list[Node]:
+    """The values of a column or an index: [kind, …]."""
+    pd = sys.modules["pandas"]
+    dtype = values.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        array = values.array if hasattr(values, "array") else values
+        parts = (array.codes, dtype.categories, bool(dtype.ordered))
+        return ["category", *(encoder.node(part, depth + 1) for part in parts)]
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        naive = values.dt.tz_convert("UTC").dt.tz_localize(None) if hasattr(values, "dt") else None
+        if naive is None:
+            naive = values.tz_convert("UTC").tz_localize(None)
+        return ["zoned", encoder.node(naive.to_numpy(), depth + 1), _zone(encoder, dtype.tz, depth)]
+    if not pd.api.types.is_extension_array_dtype(dtype):
+        return ["numpy", encoder.node(values.to_numpy(), depth + 1)]
+    cells = [None if missing else cell for cell, missing in zip(values.tolist(), values.isna(), strict=True)]
+    return ["extension", str(dtype), encoder.node(cells, depth + 1)]
+
+
+def _zone(encoder: Encoder, zone: Any, depth: int) -> Node:
+    """A time zone by its name where it has one: pandas 2 and 3 make different objects of the same name."""
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)
+    return name if isinstance(name, str) else encoder.node(zone, depth + 1)
+
+
+def _read_column(decoder: Decoder, node: list[Node]) -> Any:
+    import pandas as pd
+
+    kind, parts = node[0], node[1:]
+    if kind == "category":
+        codes, categories, ordered = (decoder.value(part) for part in parts)
+        return pd.Categorical.from_codes(codes, categories=categories, ordered=ordered)
+    if kind == "zoned":
+        naive, zone = (decoder.value(part) for part in parts)
+        return pd.DatetimeIndex(naive).tz_localize("UTC").tz_convert(zone).array
+    if kind == "extension":
+        return pd.array(decoder.value(parts[1]), dtype=parts[0])
+    return decoder.value(parts[0])
+
+
+def _write_index(encoder: Encoder, index: Any, depth: int) -> dict[str, Node]:
+    pd = sys.modules["pandas"]
+    names = encoder.node(list(index.names), depth + 1)
+    if type(index) is pd.RangeIndex:
+        return {"range": [index.start, index.stop, index.step], "names": names}
+    if type(index) is pd.MultiIndex:
+        levels = [_write_column(encoder, level, depth) for level in index.levels]
+        return {"levels": levels, "codes": [encoder.node(c, depth + 1) for c in index.codes], "names": names}
+    if type(index) not in (pd.Index, pd.DatetimeIndex, pd.TimedeltaIndex, pd.CategoricalIndex):
+        raise TypeError(f"a pandas {type(index).__name__}")
+    frequency = getattr(index, "freqstr", None)
+    return {"v": _write_column(encoder, index, depth), "names": names, **({"freq": frequency} if frequency else {})}
+
+
+def _read_index(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    import pandas as pd
+
+    names = decoder.value(node["names"])
+    if "range" in node:
+        return pd.RangeIndex(*node["range"], name=names[0])
+    if "levels" in node:
+        levels = [_index_of(_read_column(decoder, level)) for level in node["levels"]]
+        return pd.MultiIndex(levels, [decoder.value(code) for code in node["codes"]], names=names)
+    index = _index_of(_read_column(decoder, node["v"])).rename(names[0])
+    if "freq" in node:
+        index.freq = node["freq"]
+    return index
+
+
+def _index_of(column: Any) -> Any:
+    import pandas as pd
+
+    return pd.Index(column, dtype=column.dtype)
+
+
+def _write_series(encoder: Encoder, series: Any, depth: int) -> dict[str, Node]:
+    pd = sys.modules["pandas"]
+    if type(series) is not pd.Series:
+        raise TypeError("a subclass of pandas' Series")
+    return {
+        "v": _write_column(encoder, series, depth),
+        "index": encoder.node(series.index, depth + 1),
+        "name": encoder.node(series.name, depth + 1),
+    }
+
+
+def _read_series(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    import pandas as pd
+
+    column = _read_column(decoder, node["v"])
+    return pd.Series(
+        column, index=decoder.value(node["index"]), name=decoder.value(node["name"]), dtype=column.dtype, copy=False
+    )
+
+
+def _write_frame(encoder: Encoder, frame: Any, depth: int) -> dict[str, Node]:
+    pd = sys.modules["pandas"]
+    if type(frame) is not pd.DataFrame:
+        raise TypeError("a subclass of pandas' DataFrame")
+    return {
+        "columns": encoder.node(frame.columns, depth + 1),
+        "index": encoder.node(frame.index, depth + 1),
+        "v": [_write_column(encoder, frame.iloc[:, at], depth) for at in range(frame.shape[1])],
+    }
+
+
+def _read_frame(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    import pandas as pd
+
+    index = decoder.value(node["index"])
+    columns = [_read_column(decoder, column) for column in node["v"]]
+    frame = pd.DataFrame(
+        {at: pd.Series(column, index=index, dtype=column.dtype) for at, column in enumerate(columns)}, index=index
+    )
+    frame.columns = decoder.value(node["columns"])
+    return frame
+
+
+def _write_timestamp(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    return {"v": value.value, "unit": value.unit, "zone": _zone(encoder, value.tzinfo, depth)}
+
+
+def _read_timestamp(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    import pandas as pd
+
+    zone = decoder.value(node["zone"])
+    moment = pd.Timestamp(node["v"], unit="ns")
+    moment = moment if zone is None else moment.tz_localize("UTC").tz_convert(zone)
+    return moment.as_unit(node["unit"])
+
+
+def _write_timedelta(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    return {"v": value.value, "unit": value.unit}
+
+
+def _read_timedelta(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    import pandas as pd
+
+    return pd.Timedelta(node["v"], unit="ns").as_unit(node["unit"])
+
+
+def _read_missing(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    import pandas as pd
+
+    return {"NaT": pd.NaT, "NA": pd.NA}[node["v"]]
+
+
+READERS: dict[str, Read] = {
+    "pd.DataFrame": _read_frame,
+    "pd.Series": _read_series,
+    "pd.Index": _read_index,
+    "pd.Timestamp": _read_timestamp,
+    "pd.Timedelta": _read_timedelta,
+    "pd.missing": _read_missing,
+}
+
+
+def find_writer(value: Any) -> tuple[str, Write] | None:
+    """The writer for a value of pandas."""
+    pd = sys.modules["pandas"]
+    if not hasattr(pd, "DataFrame"):  # being imported at this moment
+        return None
+    if value is pd.NaT or value is pd.NA:
+        return "pd.missing", lambda encoder, value, depth: {"v": "NaT" if value is pd.NaT else "NA"}
+    for cls, tag, write in (
+        (pd.DataFrame, "pd.DataFrame", _write_frame),
+        (pd.Series, "pd.Series", _write_series),
+        (pd.Index, "pd.Index", _write_index),
+        (pd.Timestamp, "pd.Timestamp", _write_timestamp),
+        (pd.Timedelta, "pd.Timedelta", _write_timedelta),
+    ):
+        if isinstance(value, cls):
+            return tag, write
+    return None

@@ -1,0 +1,288 @@
+"""Values to plain JSON and back as a graph: shared, cyclic and very deep values come back as they were.
+
+Plain JSON stands for itself: None, bool, str, ints that every JSON reader takes, finite floats, lists, and dicts whose
+keys are strings without a leading "$". Everything else is a dict with a tag under "$". A value met twice is labelled
+where it is first met and referred to afterwards; what is nested deeper than a JSON reader likes is written beside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import MemberDescriptorType
+from typing import Any
+
+from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.blobs import Blobs
+
+
+Node = Any  # plain JSON
+TAG = "$"
+_DEEP = 48
+_JSON_INT = 2**53
+
+Write = Callable[["Encoder", Any, int], dict[str, Node]]
+Read = Callable[["Decoder", dict[str, Any], Callable[[Any], Any]], Any]
+
+
+class Encoder:
+    """Turns values into JSON nodes. One encoder is used for as long as values may share parts.
+
+    `writers(value)` gives a tag and a function that writes the rest of the node, or None; `not_kept(value, why)` gives
+    the node that stands for what cannot be kept.
+    """
+
+    def __init__(
+        self,
+        writers: Callable[[Any], tuple[str, Write] | None],
+        not_kept: Callable[[Any, str], dict[str, Node]],
+        blobs: Blobs,
+    ) -> None:
+        self.blobs = blobs
+        self.losses: list[str] = []
+        self._writers = writers
+        self._not_kept = not_kept
+        self._seen: dict[int, list[Any]] = {}  # id of a value → [the value (kept alive), its node, its label]
+        self._labels = 0
+        self._deep: deque[tuple[Any, list[Any]]] = deque()
+
+    def encode(self, value: Any) -> Node:
+        """The node for `value`."""
+        self._seen.clear()
+        self._labels = 0
+        root = self.node(value, 0)
+        if not self._labels:
+            return root
+        more: list[Any] = []
+        while self._deep:
+            deep, seen = self._deep.popleft()
+            more.append([seen[2], self._fresh(deep, 0, seen)])
+        labelled = {id(node): label for _, node, label in self._seen.values() if label is not None}
+        for entry in more:
+            labelled.pop(id(entry[1]), None)  # the table's own entries carry their label beside them
+        graph = {"root": _labelled(root, labelled), "more": [[n, _labelled(node, labelled)] for n, node in more]}
+        return {TAG: "graph", **graph}
+
+    def node(self, value: Any, depth: int) -> Node:
+        """The node for a value inside another; writers call it with `depth + 1`."""
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        if kind is str:
+            return (
+                value if is_plain(value) else {TAG: "str", **self.blobs.node(value.encode("utf-8", "surrogatepass"))}
+            )
+        if kind is int:
+            return value if -_JSON_INT < value < _JSON_INT else {TAG: "int", "v": hex(value)}
+        if kind is float:
+            return value if math.isfinite(value) else {TAG: "float", "v": str(value)}
+        seen = self._seen.get(id(value))
+        if seen is not None:
+            if seen[2] is None:
+                seen[2] = self._labels = self._labels + 1
+            return {TAG: "ref", "n": seen[2]}
+        seen = self._seen[id(value)] = [value, None, None]
+        if depth >= _DEEP and not isinstance(value, (bytes, bytearray)):
+            seen[2] = self._labels = self._labels + 1
+            self._deep.append((value, seen))
+            return {TAG: "ref", "n": seen[2]}
+        return self._fresh(value, depth, seen)
+
+    def _fresh(self, value: Any, depth: int, seen: list[Any]) -> Node:
+        kind = type(value)
+        if kind is list:
+            items: list[Node] = []
+            seen[1] = items
+            items.extend([self.node(item, depth + 1) for item in list(value)])
+            return items
+        node: dict[str, Node] = {}
+        seen[1] = node
+        if kind is dict:
+            entries = list(value.items())
+            if all(type(key) is str and key[:1] != TAG and is_plain(key) for key, _ in entries):
+                for key, item in entries:
+                    node[key] = self.node(item, depth + 1)
+            else:
+                node[TAG] = "dict"
+                node["v"] = [[self.node(key, depth + 1), self.node(item, depth + 1)] for key, item in entries]
+            return node
+        self._tagged(value, depth, node)
+        if seen[2] is None and not self._can_be_shared(value):
+            del self._seen[id(value)]
+            self._seen[id(seen)] = seen  # keeps the value alive, so that its id does not come back for another
+        return node
+
+    @staticmethod
+    def _can_be_shared(value: Any) -> bool:
+        """Whether it matters that two places hold the very same object."""
+        return not (value == () if isinstance(value, tuple) else isinstance(value, (bytes, str, int, float)))
+
+    def _tagged(self, value: Any, depth: int, node: dict[str, Node]) -> None:
+        before = len(self._seen)
+        try:
+            found = self._writers(value)
+            if found is None:
+                node.update(self._not_kept(value, ""))
+            else:
+                tag, write = found
+                node[TAG] = tag
+                node.update(write(self, value, depth))
+                return
+        except Exception as error:  # noqa: BLE001 — whatever a value's own code raises: the run goes on
+            for part in list(self._seen)[before:]:  # their nodes went with this one: nothing may refer to them
+                del self._seen[part]
+            node.clear()
+            node.update(self._not_kept(value, f"{type(error).__name__}: {str(error)[:120]}"))
+        self.losses.append(str(node.get("type", type(value).__name__)))
+
+
+def _labelled(node: Node, labels: dict[int, int]) -> Node:
+    if not isinstance(node, (list, dict)):
+        return node
+    label = labels.get(id(node))
+    if isinstance(node, list):
+        copy: Node = [_labelled(item, labels) for item in node]
+    else:
+        copy = {key: _labelled(item, labels) for key, item in node.items()}
+    return copy if label is None else {TAG: "def", "n": label, "v": copy}
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is valid Unicode: no half of a surrogate pair, which JSON would silently join or refuse."""
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class Later:
+    """Stands in a value for something that is still being built."""
+
+    def __init__(self, build: Callable[[], Any]) -> None:
+        self._build = build
+        self._value: Any = None
+        self._built = False
+
+    def get(self) -> Any:
+        """The real thing, once everything is there."""
+        if not self._built:
+            value = self._build()
+            while isinstance(value, Later):
+                value = value.get()
+            self._value, self._built = value, True
+        return self._value
+
+
+class Decoder:
+    """Turns nodes back into values. `readers` maps a tag to the function that reads the node."""
+
+    def __init__(self, readers: Mapping[str, Read], blobs: Mapping[str, bytes]) -> None:
+        self.blobs = blobs
+        self.unknown: list[str] = []
+        self._readers = readers
+        self._known: dict[int, Any] = {}
+        self._fixes: list[Callable[[], object]] = []
+
+    def decode(self, node: Node) -> Any:
+        """The value of a node; a malformed one raises DecodeError."""
+        self._known, self._fixes = {}, []
+        try:
+            if isinstance(node, dict) and node.get(TAG) == "graph":
+                for label, deep in reversed(node["more"]):
+                    self._known[label] = self.value(deep, int(label))
+                value = self.value(node["root"])
+            else:
+                value = self.value(node)
+            for fix in self._fixes:
+                fix()
+            return value.get() if isinstance(value, Later) else value
+        except DecodeError:
+            raise
+        except RecursionError:
+            raise DecodeError("this record is nested deeper than anything that this package writes") from None
+        except Exception as error:
+            raise DecodeError(f"a malformed record: {type(error).__name__}: {str(error)[:200]}") from error
+
+    def value(self, node: Node, label: int | None = None) -> Any:
+        """The value of a node inside another."""
+
+        def define(value: Any) -> Any:
+            if label is not None:
+                self._known[label] = value
+            return value
+
+        if isinstance(node, list):
+            return self.fill_list(define([]), node)
+        if not isinstance(node, dict):
+            return node
+        tag = node.get(TAG)
+        if tag is None:
+            return self.fill_dict(define({}), node.items())
+        if tag == "ref":
+            wanted = node["n"]
+            return self._known[wanted] if wanted in self._known else Later(lambda: self._known[wanted])
+        if tag == "def":
+            return self.value(node["v"], int(node["n"]))
+        if tag == "graph":  # one of several values that were encoded each by itself
+            return define(self._part(node))
+        if tag == "dict":
+            return self.fill_dict(define({}), ((self.value(key), item) for key, item in node["v"]))
+        return define(self._readers.get(tag, self._readers[""])(self, node, define))
+
+    def _part(self, node: Node) -> Any:
+        part = Decoder(self._readers, self.blobs)
+        value = part.decode(node)
+        self.unknown += part.unknown
+        return value
+
+    def fill_list(self, target: list[Any], nodes: list[Node]) -> list[Any]:
+        """Append the values of `nodes`, also those that are not built yet."""
+        for index, node in enumerate(nodes):
+            value = self.value(node)
+            target.append(value)
+            if isinstance(value, Later):
+                self.when_built(value, partial(target.__setitem__, index))
+        return target
+
+    def fill_dict(self, target: dict[Any, Any], entries: Any) -> dict[Any, Any]:
+        """Set the entries, whose values are nodes, also those that are not built yet."""
+        for key, node in entries:
+            value = self.value(node)
+            if isinstance(key, Later):
+                key.get()
+            target[key] = value
+            if isinstance(value, Later):
+                self.when_built(value, partial(target.__setitem__, key))
+        return target
+
+    def fill_attributes(self, target: Any, entries: Iterator[tuple[str, Any]]) -> Any:
+        """Set attributes, without running any code of the object's class."""
+        for name, value in entries:
+            _set(target, name, value)
+            if isinstance(value, Later):
+                self.when_built(value, partial(_set, target, name))
+        return target
+
+    def when_built(self, value: Later, use: Callable[[Any], object]) -> None:
+        """Call `use` with the real thing as soon as everything is there."""
+        self._fixes.append(lambda: use(value.get()))
+
+    def frozen(self, nodes: list[Node], build: Callable[[list[Any]], Any]) -> Any:
+        """Something that must have all its parts when it is built; it comes later if one of them does."""
+        parts = [self.value(node) for node in nodes]
+        if any(isinstance(part, Later) for part in parts):
+            return Later(lambda: build([part.get() if isinstance(part, Later) else part for part in parts]))
+        return build(parts)
+
+
+def _set(target: Any, name: str, value: Any) -> None:
+    attributes = getattr(target, "__dict__", None)
+    if attributes is None or isinstance(getattr(type(target), name, None), MemberDescriptorType):
+        object.__setattr__(target, name, value)  # a slot
+    else:
+        attributes[name] = value

@@ -1,0 +1,106 @@
+"""Images to bytes and back, to the pixel, in every mode that Pillow has."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zlib
+from typing import Any
+
+from PIL import Image
+
+from smolagents_memory.codec.blobs import read_blob
+from smolagents_memory.codec.graph import Decoder, Encoder, Node
+
+
+_PNG = {"1", "L", "LA", "RGB", "RGBA"}  # what PNG keeps as it is in every supported version of Pillow
+
+
+def write_image(encoder: Encoder, image: Image.Image, depth: int) -> dict[str, Node]:
+    """An image as a node; its bytes go to the blobs, once for equal pixels."""
+    return encoder.blobs.image_node(image, lambda: _image_node(encoder, image, depth))
+
+
+def _image_node(encoder: Encoder, image: Image.Image, depth: int) -> dict[str, Node]:
+    image.load()
+    width, height = image.size
+    if width * height > pixel_limit():
+        raise ValueError(f"an image of {width} × {height} pixels: more than PIL.Image.MAX_IMAGE_PIXELS allows to read")
+    pixels = image.tobytes()
+    node: dict[str, Node] = {"mode": image.mode, "size": [width, height]}
+    if image.palette is not None and image.mode in ("P", "PA"):
+        node["palette"] = [image.palette.mode, encoder.blobs.node(bytes(image.getpalette(image.palette.mode) or ()))]
+    if "transparency" in image.info:
+        node["transparency"] = encoder.node(image.info["transparency"], depth + 1)
+    key = hashlib.sha256(repr((image.mode, image.size)).encode() + pixels).digest()
+    known = encoder.blobs.pixels.get(key)
+    if known is None:
+        known = encoder.blobs.pixels[key] = encoder.blobs.put(_packed(image, pixels))
+    frames = int(getattr(image, "n_frames", 1))
+    if frames > 1:
+        encoder.losses.append(f"the other {frames - 1} frames of an image")
+    return {**node, "format": "png" if image.mode in _PNG and width and height else "zlib", "at": known}
+
+
+def _packed(image: Image.Image, pixels: bytes) -> bytes:
+    if image.mode not in _PNG or not pixels:
+        return zlib.compress(pixels, 6)
+    bare = Image.frombytes(image.mode, image.size, pixels)  # without notes such as a colour profile
+    target = io.BytesIO()
+    bare.save(target, "PNG", compress_level=4)
+    return target.getvalue()
+
+
+def read_image(decoder: Decoder, node: dict[str, Any], define: Any) -> Image.Image:
+    """The image that `write_image` wrote, the same object for the same image of one history."""
+    made: dict[str, Image.Image] = getattr(decoder.blobs, "images", {})
+    key = json.dumps(node, sort_keys=True)
+    if key not in made:
+        made[key] = _made(decoder, node)
+    return made[key]
+
+
+def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
+    """Nothing is unpacked beyond the size that the record and Pillow allow."""
+    mode, (width, height) = str(node["mode"]), node["size"]
+    if not (isinstance(width, int) and isinstance(height, int) and 0 <= width * height <= pixel_limit()):
+        raise ValueError(
+            f"an image of {width} × {height} pixels: more than PIL.Image.MAX_IMAGE_PIXELS allows; "
+            "raise that limit if the file is your own"
+        )
+    packed = read_blob(node, decoder.blobs)
+    image = _from_png(packed, mode, (width, height)) if node["format"] == "png" else None
+    if image is None:
+        expected = _byte_count(mode, width, height)
+        pixels = zlib.decompressobj().decompress(packed, expected + 1)
+        if len(pixels) != expected:
+            raise ValueError(f"an image of {width} × {height} in mode {mode} that has {len(pixels)} bytes of pixels")
+        image = Image.frombytes(mode, (width, height), pixels) if pixels else Image.new(mode, (width, height))
+    if "palette" in node:
+        palette_mode, blob = node["palette"]
+        image.putpalette(read_blob(blob, decoder.blobs), palette_mode)
+    if "transparency" in node:
+        image.info["transparency"] = decoder.value(node["transparency"])
+    return image
+
+
+def _from_png(packed: bytes, mode: str, size: tuple[int, int]) -> Image.Image:
+    with Image.open(io.BytesIO(packed), formats=["PNG"]) as opened:
+        if opened.size != size or opened.mode != mode:
+            raise ValueError(f"an image that should be {size} in {mode} is {opened.size} in {opened.mode}")
+        opened.load()
+        return Image.frombytes(mode, size, opened.tobytes())
+
+
+def _byte_count(mode: str, width: int, height: int) -> int:
+    if not width or not height:
+        return 0
+    if mode == "1":
+        return (width + 7) // 8 * height
+    return len(Image.new(mode, (1, 1)).tobytes()) * width * height
+
+
+def pixel_limit() -> int:
+    """The number of pixels from which Pillow itself takes an image for an attack."""
+    return 2 * (Image.MAX_IMAGE_PIXELS or 2**62)

@@ -1,0 +1,100 @@
+"""Values of Pillow, numpy and pandas. numpy and pandas are never imported: who holds their values has done it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from PIL import Image
+
+from smolagents_memory.codec import frames
+from smolagents_memory.codec.blobs import read_blob
+from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
+from smolagents_memory.codec.images import read_image, write_image
+
+
+def write_array(encoder: Encoder, array: Any, depth: int) -> dict[str, Node]:
+    """An array: its numbers as bytes, in its own order, with its dtype; objects one by one."""
+    np = sys.modules["numpy"]
+    node: dict[str, Node] = {"shape": list(array.shape)}
+    if type(array) is np.ma.MaskedArray:
+        parts = (array.data, np.ma.getmaskarray(array), array.fill_value)
+        return {"masked": [encoder.node(part, depth + 1) for part in parts]}
+    if type(array) not in (np.ndarray, np.memmap):
+        raise TypeError("a subclass of numpy's array")
+    if array.dtype.hasobject:
+        if array.dtype.kind != "O":
+            raise TypeError(f"an array of {array.dtype}")
+        return {**node, "dtype": "O", "v": [encoder.node(item, depth + 1) for item in array.ravel().tolist()]}
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    node["dtype"] = encoder.node(np.lib.format.dtype_to_descr(array.dtype), depth + 1)
+    return {**node, "order": order, **encoder.blobs.node(array.tobytes(order))}
+
+
+def read_array(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    """The array that `write_array` wrote."""
+    import numpy as np
+
+    if "masked" in node:
+        data, mask, fill = (decoder.value(part) for part in node["masked"])
+        return np.ma.MaskedArray(data, mask, fill_value=fill)
+    shape = tuple(node["shape"])
+    if node["dtype"] == "O":
+        array = np.empty(len(node["v"]), dtype=object)
+        target = define(array.reshape(shape))
+        for index, item in enumerate(node["v"]):
+            array[index] = decoder.value(item)
+        return target
+    dtype = np.lib.format.descr_to_dtype(decoder.value(node["dtype"]))
+    if dtype.hasobject:
+        raise ValueError("an array of objects that pretends to be one of numbers")
+    data = read_blob(node, decoder.blobs)
+    if not data:
+        if 0 not in shape and dtype.itemsize:
+            raise ValueError(f"an array of shape {shape} without any data")
+        return np.empty(shape, dtype=dtype)
+    return np.frombuffer(data, dtype=dtype).reshape(shape, order=node["order"]).copy(order=node["order"])
+
+
+def _write_scalar(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    np = sys.modules["numpy"]
+    return {"v": write_array(encoder, np.asarray(value), depth)}
+
+
+def _read_scalar(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    return read_array(decoder, node["v"], lambda value: value)[()]
+
+
+def _write_dtype(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    np = sys.modules["numpy"]
+    return {"v": encoder.node(np.lib.format.dtype_to_descr(value), depth + 1)}
+
+
+def _read_dtype(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
+    import numpy as np
+
+    return np.lib.format.descr_to_dtype(decoder.value(node["v"]))
+
+
+READERS: dict[str, Read] = {
+    "image": read_image,
+    "ndarray": read_array,
+    "npscalar": _read_scalar,
+    "dtype": _read_dtype,
+    **frames.READERS,
+}
+
+
+def find_writer(value: Any) -> tuple[str, Write] | None:
+    """The writer for an image, or for a value of a library that is loaded."""
+    if isinstance(value, Image.Image):
+        return "image", write_image
+    np = sys.modules.get("numpy")
+    if np is not None:
+        if isinstance(value, np.ndarray):
+            return "ndarray", write_array
+        if isinstance(value, np.generic):
+            return "npscalar", _write_scalar
+        if isinstance(value, np.dtype):
+            return "dtype", _write_dtype
+    return frames.find_writer(value) if "pandas" in sys.modules else None

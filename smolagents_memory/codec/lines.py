@@ -1,0 +1,61 @@
+"""JSON Lines with a checksum in each line."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from smolagents_memory._errors import DecodeError
+from smolagents_memory._json import parse_json
+
+
+LONGEST_LINE = 1 << 30  # a line of more is taken for an attack (a small .gz can hold a terabyte of zeros)
+_CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"}$')
+_GZIP = b"\x1f\x8b"
+
+
+def dump_line(record: dict[str, Any]) -> bytes:
+    """A record as a line, its checksum last."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return text[:-1] + b',"crc":"%08x"}\n' % zlib.crc32(text)
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The record of a line; one that was changed or cut raises DecodeError."""
+    line = line.rstrip(b"\r\n")
+    found = _CHECKSUM.search(line[-24:])
+    if found is None:
+        raise DecodeError("it is cut short or has no checksum")
+    text = line[: -len(found.group())] + b"}"
+    if int(found.group(1), 16) != zlib.crc32(text):
+        raise DecodeError("its checksum does not fit: bytes were changed")
+    record = parse_json(text)
+    if not isinstance(record, dict):
+        raise DecodeError("it is no record")
+    return record
+
+
+def read_lines(path: Path) -> Iterator[bytes | DecodeError]:
+    """The lines of a file, unpacked if it is packed; the last item is a DecodeError where reading ends early."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == _GZIP
+        raw.seek(0)
+        with gzip.open(raw) if packed else contextlib.nullcontext(raw) as source:
+            while True:
+                try:
+                    line = source.readline(LONGEST_LINE)
+                except (EOFError, OSError, zlib.error) as error:
+                    yield DecodeError(f"it cannot be unpacked: {error}")
+                    return
+                if not line:
+                    return
+                yield line
+                if len(line) == LONGEST_LINE:
+                    yield DecodeError(f"it has a line of more than {LONGEST_LINE} bytes")
+                    return

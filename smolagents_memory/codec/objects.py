@@ -1,0 +1,300 @@
+"""Objects: smolagents' own, registered ones, dataclasses, enums, errors, and subclasses of Python's own types."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from enum import Enum, Flag
+from typing import Any
+
+from smolagents import agent_types, memory, models, monitoring
+from smolagents import utils as upstream
+from smolagents.models import ChatMessage, MessageRole
+
+from smolagents_memory._log import say_once
+from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
+from smolagents_memory.codec.registry import attributes, class_name, registry
+from smolagents_memory.codec.values import NotKept, Unknown
+from smolagents_memory.steps.notes import NoteStep
+
+
+Define = Callable[[Any], Any]
+
+# smolagents' own dataclasses, under their own names
+STEP_CLASSES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        memory.TaskStep,
+        memory.ActionStep,
+        memory.PlanningStep,
+        memory.SystemPromptStep,
+        memory.FinalAnswerStep,
+        NoteStep,
+    )
+}
+_UPSTREAM: dict[str, type] = {
+    **STEP_CLASSES,
+    **{
+        cls.__name__: cls
+        for cls in (
+            memory.ToolCall,
+            models.ChatMessage,
+            models.ChatMessageToolCall,
+            models.ChatMessageToolCallFunction,
+            monitoring.TokenUsage,
+            monitoring.Timing,
+        )
+    },
+}
+ERRORS: dict[str, type[BaseException]] = {
+    cls.__name__: cls
+    for cls in vars(upstream).values()
+    if isinstance(cls, type) and issubclass(cls, upstream.AgentError) and cls.__module__ == upstream.__name__
+}
+_ALWAYS_KNOWN: dict[str, type] = {
+    class_name(cls): cls for cls in (monitoring.LogLevel, agent_types.AgentAudio, agent_types.AgentText)
+}
+_BASES: dict[str, type] = {
+    cls.__name__: cls for cls in (str, int, float, bytes, bytearray, tuple, frozenset, list, dict, set)
+}
+
+
+def _class(name: str) -> type | None:
+    return _ALWAYS_KNOWN.get(name) or registry.known_class(name)
+
+
+def defaults(cls: type) -> dict[str, Any]:
+    """The fields of a dataclass with their defaults: what an older record does not say yet."""
+    return {name: factory() if factory is not None else default for name, default, factory in _fields(cls)}
+
+
+@functools.lru_cache(maxsize=256)
+def _fields(cls: type) -> list[tuple[str, Any, Callable[[], Any] | None]]:
+    missing = dataclasses.MISSING
+    return [
+        (
+            each.name,
+            None if each.default is missing else each.default,
+            None if each.default_factory is missing else each.default_factory,
+        )
+        for each in dataclasses.fields(cls)
+    ]
+
+
+def write_fields(encoder: Encoder, fields: Iterable[tuple[str, Any]], depth: int) -> dict[str, Node]:
+    """Attributes as a node's entries."""
+    node = {}
+    for name, value in fields:
+        if name[:1] == TAG:
+            raise ValueError(f"an attribute called {name!r}")
+        node[name] = encoder.node(value, depth + 1)
+    return node
+
+
+def read_fields(decoder: Decoder, target: Any, node: dict[str, Any]) -> Any:
+    """Set the attributes that `write_fields` wrote."""
+    return decoder.fill_attributes(target, ((k, decoder.value(v)) for k, v in node.items() if k[:1] != TAG))
+
+
+def _write_upstream(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    fields = attributes(value)
+    if isinstance(value, ChatMessage):
+        fields.pop("raw", None)  # the provider's own object: nothing of ours, and often nothing that could be kept
+    return write_fields(encoder, fields.items(), depth)
+
+
+def _reader_of(cls: type) -> Read:
+    def read(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+        target = define(object.__new__(cls))
+        decoder.fill_attributes(target, iter(defaults(cls).items()))
+        return read_fields(decoder, target, node)
+
+    return read
+
+
+# -- registered, and classes met here ------------------------------------------------------------------------------
+
+
+def write_registered(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    registered = registry.values[type(value)]
+    return {"c": registered.name, "v": encoder.node(registered.to_data(value), depth + 1)}
+
+
+def _read_registered(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    registered = registry.value_named(node["c"])
+    data = decoder.value(node["v"])
+    if registered is None:
+        return _unknown(decoder, node, data)
+    return registered.from_data(data)
+
+
+def _write_dataclass(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    name = registry.meet(type(value))
+    return {"c": name, "v": write_fields(encoder, attributes(value).items(), depth)}
+
+
+def _read_dataclass(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    cls = _class(node["c"])
+    if cls is None or not dataclasses.is_dataclass(cls):
+        return _unknown(decoder, node, {key: decoder.value(item) for key, item in node["v"].items()})
+    return read_fields(decoder, define(object.__new__(cls)), node["v"])
+
+
+def _write_enum(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    name = registry.meet(type(value))
+    if isinstance(value, Flag):
+        return {"c": name, "value": encoder.node(value.value, depth + 1)}
+    return {"c": name, "v": value.name}
+
+
+def _read_enum(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    cls: Any = _class(node["c"])
+    if cls is None or not issubclass(cls, Enum):
+        return _unknown(decoder, node, decoder.value(node.get("v", node.get("value"))))
+    return cls(decoder.value(node["value"])) if "value" in node else cls[node["v"]]
+
+
+def _unknown(decoder: Decoder, node: dict[str, Any], data: Any) -> Unknown:
+    name = str(node["c"])
+    decoder.unknown.append(name)
+    say_once(f"a value of the class {name}, which is not known here, was kept as data; see register_value")
+    return Unknown(name, node[TAG], data)
+
+
+def read_unknown(decoder: Decoder, node: dict[str, Any], define: Define) -> Unknown:
+    """A node with a tag that this version does not know."""
+    data = {key: decoder.value(item) for key, item in node.items() if key != TAG}
+    return _unknown(decoder, {"c": f"a value of kind {node[TAG]!r}", **node}, data)
+
+
+def _write_unknown(encoder: Encoder, value: Unknown, depth: int) -> dict[str, Node]:
+    if value.tag in ("value", "sub"):
+        return {TAG: value.tag, "c": value.type_name, "v": encoder.node(value.data, depth + 1)}
+    if value.tag == "object":
+        return {TAG: value.tag, "c": value.type_name, "v": write_fields(encoder, value.data.items(), depth)}
+    if value.tag == "enum":
+        key = "v" if isinstance(value.data, str) else "value"
+        return {TAG: value.tag, "c": value.type_name, key: encoder.node(value.data, depth + 1)}
+    return {TAG: value.tag, **write_fields(encoder, value.data.items(), depth)}
+
+
+# -- subclasses of Python's own types ------------------------------------------------------------------------------
+
+
+def _write_subclass(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
+    name = registry.meet(type(value))
+    base: Any = next(base for base in _BASES.values() if isinstance(value, base))
+    body: Any
+    if base in (str, bytes, bytearray, tuple, list):
+        body = base.__getitem__(value, slice(None))
+    elif base in (int, float):
+        body = base.__pos__(value)
+    elif base is dict:
+        body = dict(dict.items(value))
+    else:
+        body = base(base.__iter__(value))
+    data = {"base": base.__name__, "body": body, "attributes": dict(getattr(value, "__dict__", {}))}
+    return {"c": name, "v": encoder.node(data, depth + 1)}
+
+
+def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    cls = _class(node["c"])
+    data = decoder.value(node["v"])
+    base: Any = _BASES[data["base"]]
+    if cls is None or not issubclass(cls, base):
+        return _unknown(decoder, node, data)
+    value: Any
+    if base in (list, dict, set, bytearray):
+        value = define(base.__new__(cls))
+        getattr(base, "extend" if base in (list, bytearray) else "update")(value, data["body"])
+    else:
+        value = base.__new__(cls, data["body"])
+    return decoder.fill_attributes(value, iter(data["attributes"].items()))
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+
+def _error_name(cls: type) -> str:
+    if ERRORS.get(cls.__name__) is cls:
+        return cls.__name__
+    return class_name(cls)
+
+
+def _write_error(encoder: Encoder, value: BaseException, depth: int) -> dict[str, Node]:
+    kind = type(value)
+    arguments = value.__reduce__()[1] if kind.__module__ == "builtins" else value.args
+    names = [_error_name(cls) for cls in kind.__mro__ if issubclass(cls, BaseException)]
+    registry.meet(kind)
+    held = {key: item for key, item in value.__dict__.items() if not isinstance(item, monitoring.AgentLogger)}
+    return {
+        "c": names[: names.index("builtins:BaseException") or None],
+        "args": [encoder.node(item, depth + 1) for item in arguments],
+        "attributes": write_fields(encoder, held.items(), depth),
+    }
+
+
+def _read_error(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    names = [*node["c"], "builtins:BaseException"]
+    known = ((name, _error_class(name)) for name in names)
+    name, cls = next((name, cls) for name, cls in known if cls is not None)
+    if name != names[0]:
+        decoder.unknown.append(names[0])
+        say_once(f"an error of the class {names[0]}, which is not known here, came back as {name}")
+    arguments = [decoder.value(item) for item in node["args"]]
+    value = define(cls(*arguments) if cls.__module__ == "builtins" else cls.__new__(cls, *arguments))
+    return read_fields(decoder, value, node["attributes"])
+
+
+def _error_class(name: str) -> type[BaseException] | None:
+    module, _, plain = name.rpartition(":")
+    cls: Any = vars(builtins).get(plain) if module == "builtins" else ERRORS.get(name) or _class(name)
+    return cls if isinstance(cls, type) and issubclass(cls, BaseException) else None
+
+
+# -- what smolagents gives as an answer ----------------------------------------------------------------------------
+
+
+def _read_agent_text(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    return agent_types.AgentText(decoder.value(node["v"]))
+
+
+def _read_agent_image(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    return agent_types.AgentImage(decoder.value(node["v"]))
+
+
+WRITERS: dict[type, tuple[str, Write]] = {
+    **{cls: (name, _write_upstream) for name, cls in _UPSTREAM.items()},
+    MessageRole: ("role", lambda encoder, value, depth: {"v": value.value}),
+    NotKept: ("not-kept", lambda encoder, value, depth: {"type": value.type_name, "detail": value.detail}),
+    Unknown: ("unknown", _write_unknown),
+    agent_types.AgentText: ("AgentText", lambda encoder, value, depth: {"v": encoder.node(value._value, depth + 1)}),
+    agent_types.AgentImage: ("AgentImage", lambda encoder, value, depth: {"v": encoder.node(value.to_raw(), depth)}),
+}
+
+READERS: dict[str, Read] = {
+    **{name: _reader_of(cls) for name, cls in _UPSTREAM.items()},
+    "role": lambda decoder, node, define: MessageRole(node["v"]),
+    "value": _read_registered,
+    "object": _read_dataclass,
+    "enum": _read_enum,
+    "sub": _read_subclass,
+    "error": _read_error,
+    "AgentText": _read_agent_text,
+    "AgentImage": _read_agent_image,
+}
+
+
+def find_writer(value: Any) -> tuple[str, Write] | None:
+    """The writer for an object of a class that has none of its own."""
+    if isinstance(value, Enum):
+        return "enum", _write_enum
+    if isinstance(value, BaseException):
+        return "error", _write_error
+    if isinstance(value, tuple(_BASES.values())):
+        return "sub", _write_subclass
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return "object", _write_dataclass
+    return None

@@ -1,0 +1,1 @@
+"""One database for all: SQLite or Postgres, its tables, its envelope, its upkeep."""

@@ -1,0 +1,70 @@
+"""Bringing an older database to the newest schema. alembic is imported here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smolagents_memory._errors import SessionStorageError
+from smolagents_memory._log import logger
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import alone
+
+
+if TYPE_CHECKING:
+    from smolagents_memory.database.engine import Database
+
+
+def migrate(database: Database, version: str) -> None:
+    """Bring a database of an older version to the newest, a SQLite file after a backup copy beside it."""
+    from alembic import command
+    from alembic.config import Config
+
+    kept = f"{database} is as it was"
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    try:
+        with database._immediate() as connection:
+            alone(connection, "schema")
+            if database._version(connection) == tables.HEAD:
+                return  # another process was faster
+            if database.path is not None:  # nobody else can write now
+                copy = backup_path(database.path, version)
+                _keep_copy(database.path, copy)
+                kept = f"a copy from before is {copy}"
+                logger.info("%s is brought from schema %s to %s; %s", database, version or "none", tables.HEAD, kept)
+            config.attributes["connection"] = connection
+            command.upgrade(config, tables.HEAD)
+    except Exception as error:
+        raise SessionStorageError(
+            f"{database} could not be brought from schema {version or 'none'} to {tables.HEAD} ({error}); {kept}"
+        ) from error
+
+
+def _keep_copy(path: Path, copy: Path) -> None:
+    """A whole copy or none. One of an earlier attempt stays: it is the untouched one."""
+    if copy.exists():
+        return
+    partial = copy.with_name(f"{copy.name}.partial")
+    partial.unlink(missing_ok=True)
+    copy_sqlite(path, partial)
+    os.replace(partial, copy)
+
+
+def backup_path(path: Path, version: str) -> Path:
+    """Where the copy of a database goes before it is migrated."""
+    return path.with_name(f"{path.name}.before-{tables.HEAD}-from-{version or 'none'}")
+
+
+def backup_paths(path: Path) -> list[Path]:
+    """The copies that migrations left beside a database."""
+    return sorted(path.parent.glob(f"{path.name}.before-*"))
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """A whole copy of a SQLite database, also while others use it."""
+    with closing(sqlite3.connect(source)) as origin, closing(sqlite3.connect(target)) as copy:
+        origin.backup(copy)

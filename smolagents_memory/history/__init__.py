@@ -1,0 +1,1 @@
+"""A list of steps: what happens to it, its messages, and its files."""

@@ -1,0 +1,191 @@
+"""Portable files: a whole memory in one JSON Lines file, or in one dictionary of plain JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import smolagents
+from smolagents.memory import AgentMemory, MemoryStep
+
+from smolagents_memory._files import write_whole
+from smolagents_memory._version import __version__
+from smolagents_memory.codec.blobs import embed_blobs
+from smolagents_memory.codec.lines import dump_line
+from smolagents_memory.codec.values import new_encoder, warn_of_losses
+from smolagents_memory.history.loading import Loading, load_records
+from smolagents_memory.history.observed import ObservedMemory, Origin
+from smolagents_memory.history.recording import StepWriter
+
+
+FORMAT = "smolagents-memory"
+FORMAT_VERSION = 1
+
+
+def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
+    """Save an agent's memory, or a memory, as one self-contained JSON Lines file.
+
+    The steps with all they hold, the system prompt, `agent.state`, the agent's name and the model's id travel along.
+    The file is replaced as a whole: whatever happens meanwhile, it is the old one or the new one. A name that ends
+    in ".gz" is packed. What cannot be kept (a socket, a lock) is replaced by a visible placeholder, with a warning.
+
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory import load_memory, save_memory
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> agent = CodeAgent(tools=[], model=ScriptedModel([code("final_answer(2 + 2)")]), verbosity_level=0)
+    >>> agent.run("What is two and two?")
+    4
+    >>> path = save_memory(agent, "run.jsonl")
+    >>> len(load_memory("run.jsonl").steps)
+    2
+    """
+    source = _Source(agent_or_memory)
+    written = write_whole(Path(path), (dump_line(record) for record in source.records()))
+    _tell(source.memory, "saved", path=str(written))
+    return written
+
+
+def load_memory(path: str | os.PathLike[str], agent: Any = None, *, recover: bool = False) -> AgentMemory:
+    """Load what `save_memory` saved: into `agent`, whose next `run(task, reset=False)` goes on from there.
+
+    An agent's plain AgentMemory is replaced by an ObservedMemory, its drop-in.
+
+    Without an agent it returns an ObservedMemory to look at, replay or give to another agent; `memory.origin` tells
+    where it comes from. Old dumps made by `json.dump(agent.memory.get_full_steps(), default=str)` are read as far as
+    they can be, with a warning that says what they had already lost.
+
+    A damaged file raises DamagedFileError, which says how many steps are intact; with `recover=True` the steps
+    before the damage are returned, with a warning that names what is lost. Nothing in a file is ever executed.
+    """
+    loading = load_records(Path(path), FORMAT, FORMAT_VERSION, recover=recover)
+    memory = _deliver(loading, agent)
+    _tell(memory, "restored", path=str(path))
+    return memory
+
+
+def export_memory(agent_or_memory: Any) -> dict[str, Any]:
+    """A memory as one dictionary of plain JSON values, images included: for a database field or a queue.
+
+    >>> from smolagents_memory import ObservedMemory, export_memory, import_memory
+    >>> sorted(export_memory(ObservedMemory("You are helpful.")))
+    ['agent', 'content', 'created', 'format', 'smolagents', 'state', 'steps', 'system_prompt', 'version', 'written_by']
+    """
+    source = _Source(agent_or_memory)
+    exported: dict[str, Any] = {**source.header(), "content": {}, "steps": []}
+    for record in source.body():
+        if "content" in record:
+            exported["content"][record["content"]] = record["base64"]
+        elif "step" in record:
+            record.pop("index")
+            exported["steps"].append(record)
+        else:
+            exported.update(record)
+    return exported
+
+
+def import_memory(agent: Any, data: Mapping[str, Any] | list[Any]) -> AgentMemory:
+    """Bring what `export_memory` gave into `agent` (or into a new ObservedMemory when `agent` is None).
+
+    Also takes the lists that `agent.memory.get_full_steps()` and `get_succinct_steps()` give, as they are or after a
+    trip through JSON, as far as they can be read.
+    """
+    loading = Loading("the data", FORMAT, FORMAT_VERSION, recover=False)
+    loading.read_exported(data)
+    return _deliver(loading, agent)
+
+
+def memory_of(agent_or_memory: Any) -> AgentMemory:
+    """The memory of an agent, or the memory itself."""
+    memory = getattr(agent_or_memory, "memory", agent_or_memory)
+    if not isinstance(memory, AgentMemory):
+        raise TypeError(f"this takes an agent or a memory, not {type(agent_or_memory).__name__}")
+    return memory
+
+
+def _tell(memory: AgentMemory, event: str, **data: Any) -> None:
+    if isinstance(memory, ObservedMemory):
+        memory.events.emit(event, memory, steps=len(memory.steps), **data)
+
+
+class _Source:
+    """What is to be saved, as records."""
+
+    def __init__(self, agent_or_memory: Any) -> None:
+        self.memory = memory_of(agent_or_memory)
+        self._agent = agent_or_memory if agent_or_memory is not self.memory else None
+        self._steps = list(self.memory.steps)
+        self._origin: Origin = getattr(self.memory, "origin", None) or Origin()
+
+    def header(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "written_by": __version__,
+            "smolagents": smolagents.__version__,
+            "created": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+            "agent": self._described_agent(),
+        }
+
+    def _described_agent(self) -> dict[str, Any]:
+        if self._agent is None:
+            return self._origin.agent
+        model = getattr(self._agent, "model", None)
+        described = {
+            "name": getattr(self._agent, "name", None),
+            "class": type(self._agent).__name__,
+            "model_id": getattr(model, "model_id", None),
+        }
+        return {key: None if value is None else str(value) for key, value in described.items()}
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Header, body, and a last line that tells a whole file from one that was cut short."""
+        yield {**self.header(), "steps": len(self._steps)}
+        yield from self.body()
+        yield {"end": len(self._steps)}
+
+    def body(self) -> Iterator[dict[str, Any]]:
+        """System prompt, state and steps, each after the content that it needs."""
+        prompt: MemoryStep = self.memory.system_prompt
+        writer = StepWriter(prompt)
+        encoder = new_encoder(writer.blobs)
+        state = getattr(self._agent, "state", None) if self._agent is not None else self._origin.state
+        parts: Iterator[dict[str, Any]] = iter(
+            (
+                {"system_prompt": writer.write(-1, prompt)},
+                {"state": encoder.encode(dict(state or {}))},
+            )
+        )
+        for part in parts:
+            yield from _contents(writer)
+            yield part
+        writer.losses += encoder.losses
+        for index, step in enumerate(self._steps):
+            record = writer.write(index, step)
+            yield from _contents(writer)
+            yield {"index": index, **record}
+        warn_of_losses(writer.losses, "This memory")
+
+
+def _contents(writer: StepWriter) -> Iterator[dict[str, Any]]:
+    for name, text in embed_blobs(writer.new_blobs()).items():
+        yield {"content": name, "base64": text}
+
+
+def _deliver(loading: Loading, agent: Any) -> AgentMemory:
+    """Put what was loaded where it belongs."""
+    loading.warn()
+    origin = Origin(loading.agent, loading.state, loading.created, loading.smolagents)
+    if agent is not None and type(getattr(agent, "memory", None)) is AgentMemory:
+        agent.memory = ObservedMemory(agent.memory.system_prompt.system_prompt)  # its replay bears images
+    memory = ObservedMemory("") if agent is None else memory_of(agent)
+    if loading.system_prompt is not None:
+        memory.system_prompt = loading.system_prompt
+    memory.steps = loading.steps
+    if isinstance(memory, ObservedMemory):
+        memory.origin = origin
+    if agent is not None and agent is not memory:
+        agent.state.update(origin.state)
+    return memory

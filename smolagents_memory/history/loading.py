@@ -1,0 +1,219 @@
+"""Reading a memory file line by line, and what to do when it is damaged."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from smolagents.memory import MemoryStep, SystemPromptStep
+
+from smolagents_memory._errors import (
+    DamagedFileError,
+    DecodeError,
+    ForeignFileError,
+    MemoryFileError,
+    MemoryLossWarning,
+    NewerFormatError,
+)
+from smolagents_memory._json import parse_json
+from smolagents_memory._log import logger
+from smolagents_memory.codec import legacy
+from smolagents_memory.codec.blobs import extract_blobs
+from smolagents_memory.codec.lines import parse_line, read_lines
+from smolagents_memory.codec.values import new_decoder
+from smolagents_memory.history.recording import StepReader
+
+
+class Loading:
+    """A memory while it is being read: what is there so far, and what is lost."""
+
+    def __init__(self, name: str, file_format: str, version: int, *, recover: bool) -> None:
+        self.steps: list[MemoryStep] = []
+        self.system_prompt: SystemPromptStep | None = None
+        self.state: dict[str, Any] = {}
+        self.agent: dict[str, Any] = {}
+        self.created = self.smolagents = ""
+        self.losses: list[str] = []
+        self._name, self._format, self._version, self._recover = name, file_format, version, recover
+        self._reader = StepReader()
+        self._ended = False
+        self._expected: int | None = None
+        self._stopped: str | None = None  # why no further step can be taken
+
+    # -- the header --------------------------------------------------------------------------------------------
+
+    def read_header(self, header: Mapping[str, Any]) -> None:
+        """Check that this is ours, and of a version that can be read."""
+        if header.get("format") != self._format:
+            raise ForeignFileError(f'{self._name} is no memory file: it should say "format": "{self._format}"')
+        version = header.get("version")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise ForeignFileError(f"{self._name} names the format version {version!r:.40}, which there is not")
+        if version > self._version:
+            raise NewerFormatError(
+                f"{self._name} has format version {version}, written by smolagents-memory {header.get('written_by')}; "
+                f"this one reads up to {self._version}: pip install -U smolagents-memory"
+            )
+        agent = header.get("agent")
+        self.agent = dict(agent) if isinstance(agent, dict) else {}
+        self.created, self.smolagents = str(header.get("created", "")), str(header.get("smolagents", ""))
+
+    # -- lines -------------------------------------------------------------------------------------------------
+
+    def read_lines(self, lines: Iterator[bytes | DecodeError]) -> None:
+        """Everything after the header. Damage is noted; the first step that it reaches ends the history."""
+        for number, line in enumerate(lines, start=2):
+            try:
+                if isinstance(line, DecodeError):
+                    raise line
+                self._read_record(parse_line(line))
+            except DecodeError as error:
+                self._note(f"line {number}: {error}")
+        if not self._ended:
+            self._note("the end of the file is missing: it was cut short")
+
+    def _read_record(self, record: dict[str, Any]) -> None:
+        if "content" in record:
+            self._reader.blobs.update(extract_blobs({str(record["content"]): record.get("base64", "")}))
+        elif "index" in record:
+            self._read_step(record)
+        elif "system_prompt" in record:
+            self.system_prompt = self._reader.read_prompt(record["system_prompt"])
+        elif "state" in record:
+            self._read_state(record["state"])
+        elif "end" in record:
+            self._ended = True
+            if self._expected is None and isinstance(record["end"], int):
+                self._expected = record["end"]
+        else:
+            raise DecodeError(f"a record of an unknown kind: {sorted(record)[:5]}")
+
+    def _read_step(self, record: dict[str, Any]) -> None:
+        if self._stopped is None and record["index"] != len(self.steps):
+            self._stopped = f"step {len(self.steps)} is missing"
+        if self._stopped is not None:
+            return
+        try:
+            step = self._reader.read(len(self.steps), record)
+        except DecodeError:
+            self._stopped = f"step {len(self.steps)} cannot be read"
+            raise
+        self.steps.append(step)
+
+    def _read_state(self, node: Any) -> None:
+        state = new_decoder(self._reader.blobs).decode(node)
+        if not isinstance(state, dict):
+            raise DecodeError("the agent's state should be an object")
+        self.state = state
+
+    def _note(self, loss: str) -> None:
+        self.losses.append(loss)
+
+    # -- other forms -------------------------------------------------------------------------------------------
+
+    def read_exported(self, data: Any) -> None:
+        """What `export_memory` gave, or an old dump of steps."""
+        if isinstance(data, list) and all(isinstance(step, dict) for step in data):
+            self.steps, self.losses = legacy.read_steps(data)
+            self._recover = True  # nothing here is damage: it was lost when the dump was made
+            return
+        if not isinstance(data, Mapping):
+            raise ForeignFileError(f"{self._name} is neither an exported memory nor a list of steps")
+        self.read_header(data)
+        try:
+            self._reader.blobs.update(extract_blobs(data["content"]))
+            for part in ("system_prompt", "state"):
+                self._read_record({part: data[part]})
+            for index, record in enumerate(data["steps"]):
+                self._read_record({"index": index, **record})
+        except (KeyError, TypeError, AttributeError, DecodeError) as error:
+            self._note(str(error) if isinstance(error, DecodeError) else f"it lacks a part: {error!r}")
+        self.finish()
+
+    # -- the verdict -------------------------------------------------------------------------------------------
+
+    def expect(self, steps: Any) -> None:
+        """How many steps there should be."""
+        self._expected = steps if isinstance(steps, int) else None
+
+    def finish(self) -> None:
+        """Raise if anything is damaged and nobody asked to recover the rest."""
+        if self._stopped is not None:
+            self._note(f"{self._stopped}: the steps after it are left out")
+        if self._expected is not None and self._expected > len(self.steps):
+            self._note(f"{self._expected - len(self.steps)} of {self._expected} steps are lost")
+        if self.losses and not self._recover:
+            self._fail()
+
+    def _fail(self) -> NoReturn:
+        of = f" of {self._expected}" if self._expected is not None else ""
+        raise DamagedFileError(
+            f"{self._name} is damaged ({'; '.join(self.losses[:4])}). {len(self.steps)}{of} steps are intact: "
+            "load_memory(path, recover=True) returns them",
+            recoverable=len(self.steps),
+        )
+
+    def warn(self) -> None:
+        """Say what was lost."""
+        if not self.losses:
+            return
+        text = f"{self._name}: {len(self.steps)} steps were read; lost: {'; '.join(self.losses[:8])}"
+        try:
+            warnings.warn(text, MemoryLossWarning, stacklevel=4)
+        except MemoryLossWarning:  # warnings are errors here; what was recovered must not be lost to that
+            logger.warning(text)
+
+
+def load_records(path: Path, file_format: str, version: int, *, recover: bool) -> Loading:
+    """Read a file of any form that this package knows."""
+    loading = Loading(str(path.name), file_format, version, recover=recover)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no memory file {str(path)!r}")
+    lines = read_lines(path)
+    first = next(lines, b"")
+    if isinstance(first, DecodeError):
+        raise DamagedFileError(f"{path.name} is damaged: {first}; nothing could be read")
+    if not first.strip():
+        raise DamagedFileError(f"{path.name} is empty: nothing could be read")
+    try:
+        header = parse_line(first)
+    except DecodeError as error:
+        if _is_our_header(first):
+            loading.losses.append(f"line 1: {error}")
+            header = None
+        else:
+            _read_other_json(loading, path, first, lines)
+            return loading
+    if header is not None:
+        loading.read_header(header)
+        loading.expect(header.get("steps"))
+    loading.read_lines(lines)
+    loading.finish()
+    return loading
+
+
+def _is_our_header(line: bytes) -> bool:
+    """Whether a line that does not check was our header. What is JSON by itself may be an exported dictionary."""
+    if b'"smolagents-memory"' not in line[:200]:
+        return False
+    try:
+        return b',"crc":"' in line[-40:] or not isinstance(parse_json(line), dict)
+    except DecodeError:
+        return True
+
+
+def _read_other_json(loading: Loading, path: Path, first: bytes, rest: Iterator[bytes | DecodeError]) -> None:
+    """An exported dictionary, or an old dump, as one JSON text."""
+    if first.lstrip()[:1] not in (b"[", b"{"):
+        raise ForeignFileError(f"{path.name} is no memory file: it begins with {first[:20]!r}")
+    lines = [first, *rest]
+    try:
+        broken = next((line for line in lines if isinstance(line, DecodeError)), None)
+        if broken is not None:
+            raise broken
+        data = parse_json(b"".join(line for line in lines if isinstance(line, bytes)), constants=True)
+    except DecodeError as error:
+        raise MemoryFileError(f"{path.name} cannot be read: {error}; nothing could be recovered") from error
+    loading.read_exported(data)

@@ -1,0 +1,333 @@
+"""ObservedMemory: a drop-in for smolagents' AgentMemory whose list of steps notices what happens to it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, SupportsIndex, TypeVar, cast
+
+from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
+from smolagents.models import ChatMessage
+
+from smolagents_memory._events import Events, Listener
+from smolagents_memory.codec.python_types import WRITERS, write_items
+from smolagents_memory.history.changes import Snapshots
+
+
+STEPS_CHANGED = "steps_changed"
+STEP_EDITED = "step_edited"
+SYSTEM_PROMPT_CHANGED = "system_prompt_changed"
+STALE_STEPS_CHANGED = "stale_steps_changed"
+_EVENTS = (STEPS_CHANGED, STEP_EDITED, SYSTEM_PROMPT_CHANGED)
+
+
+Change = TypeVar("Change", bound=Callable[..., Any])
+
+
+def _guarded(change: Change) -> Change:
+    """Where to splice depends on the length now: nobody else may change the list between looking and doing."""
+
+    @functools.wraps(change)
+    def guarded(self: ObservedSteps, *args: Any, **options: Any) -> Any:
+        with self._guard:
+            return change(self, *args, **options)
+
+    return cast("Change", guarded)
+
+
+class ObservedSteps(list[MemoryStep]):
+    """A list that tells its memory of every change to it. Copies and pickles of it are plain lists."""
+
+    _memory: ObservedMemory | None = None
+    _guard = threading.RLock()  # of lists that belong to no memory any more; a memory's own list has its memory's
+
+    def _splice(self, start: int, stop: int, new: Iterable[MemoryStep]) -> None:
+        added = list(new)
+        if self._memory is None:
+            list.__setitem__(self, slice(start, stop), added)
+        else:
+            self._memory._splice(self, start, stop, added)
+
+    def _rewrite(self, change: Callable[[list[MemoryStep]], object]) -> None:
+        after = list(self)
+        change(after)
+        self._splice(0, len(self), after)
+
+    @_guarded
+    def append(self, step: MemoryStep, /) -> None:
+        self._splice(len(self), len(self), (step,))
+
+    @_guarded
+    def extend(self, steps: Iterable[MemoryStep], /) -> None:
+        self._splice(len(self), len(self), steps)
+
+    @_guarded
+    def insert(self, index: SupportsIndex, step: MemoryStep, /) -> None:
+        at = slice(index.__index__(), None).indices(len(self))[0]
+        self._splice(at, at, (step,))
+
+    @_guarded
+    def pop(self, index: SupportsIndex = -1, /) -> MemoryStep:
+        step = self[index]
+        at = range(len(self))[index]
+        self._splice(at, at + 1, ())
+        return step
+
+    @_guarded
+    def remove(self, step: MemoryStep, /) -> None:
+        at = self.index(step)
+        self._splice(at, at + 1, ())
+
+    @_guarded
+    def clear(self) -> None:
+        self._splice(0, len(self), ())
+
+    @_guarded
+    def sort(self, **options: Any) -> None:
+        self._rewrite(lambda steps: steps.sort(**options))
+
+    @_guarded
+    def reverse(self) -> None:
+        self._rewrite(lambda steps: steps.reverse())
+
+    @_guarded
+    def __setitem__(self, index: Any, value: Any, /) -> None:
+        if isinstance(index, slice):
+            start, stop, stride = index.indices(len(self))
+            if stride == 1:
+                self._splice(start, max(start, stop), value)
+            else:
+                self._rewrite(lambda steps: steps.__setitem__(index, value))
+        else:
+            at = range(len(self))[index]
+            self._splice(at, at + 1, (value,))
+
+    @_guarded
+    def __delitem__(self, index: Any, /) -> None:
+        if isinstance(index, slice):
+            self._rewrite(lambda steps: steps.__delitem__(index))
+        else:
+            at = range(len(self))[index]
+            self._splice(at, at + 1, ())
+
+    def __iadd__(self, steps: Iterable[MemoryStep], /) -> ObservedSteps:  # type: ignore[misc]
+        self.extend(steps)
+        return self
+
+    @_guarded
+    def __imul__(self, times: SupportsIndex, /) -> ObservedSteps:
+        self._rewrite(lambda steps: steps.__imul__(times))
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Any:
+        return (list, (list(self),))
+
+
+@dataclass
+class Origin:
+    """Where a loaded memory comes from."""
+
+    agent: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+    created: str = ""
+    smolagents: str = ""
+
+
+WRITERS[ObservedSteps] = ("list", write_items)
+
+
+class ObservedMemory(AgentMemory):
+    """An AgentMemory that can be listened to. Put it in the place of `agent.memory`; everything else stays.
+
+    Events (see `on`):
+
+    - `steps_changed`: `start`, `removed` and `added` (tuples of steps), `reset` (whether the memory was reset).
+    - `step_edited`: `step`, its `index`, and `inputs_edited`, whether its input messages were. Edits inside a step
+      are found when the next change is told, at `flush()`, and when the last listener leaves.
+    - `system_prompt_changed`: `system_prompt`, the step.
+    - `stale_steps_changed`: `added`, to a list that has been replaced since: they are not in the memory.
+    - `saved` and `restored`: `steps`, how many, and where: `path` or `session`.
+
+    A listener that raises is logged and disturbs nobody. Without listeners nothing is looked for and nothing is paid.
+
+    >>> from smolagents.memory import TaskStep
+    >>> memory = ObservedMemory("You are helpful.")
+    >>> off = memory.on("steps_changed", lambda event: print("added", event.added))
+    >>> memory.steps.append(TaskStep(task="Count to three."))
+    added (TaskStep(task='Count to three.', task_images=None),)
+    """
+
+    origin: Origin | None = None
+    """Where the memory comes from, if it was loaded."""
+    journaled_in: tuple[str, str] | None = None
+    """The database and the session that hold the steps, if a session was attached."""
+    journaled: tuple[MemoryStep, ...] = ()
+    """The steps that the session held when it was detached."""
+    take_up: Callable[[], Callable[[Any], None]] | None = None
+    """What an attached session has to say and to do where a task is taken up again."""
+
+    def __init__(self, system_prompt: str) -> None:
+        self._prepare()
+        super().__init__(system_prompt)
+
+    def _prepare(self) -> None:
+        self.events = Events()
+        self._lock = threading.RLock()
+        self._steps = self._owned([])
+        self._snapshots: Snapshots | None = None
+        self._listeners = 0
+
+    # -- listening ---------------------------------------------------------------------------------------------
+
+    def on(self, event: str, fn: Listener, *, weak: bool = False) -> Callable[[], None]:
+        """Call `fn(event)` whenever `event` happens ("*" for all); returns a function that ends it."""
+        with self._lock:
+            if self._snapshots is None:
+                self._snapshots = Snapshots(self._steps)
+            self._listeners += 1
+            end = self.events.on(event, fn, weak=weak)
+        ended = False
+
+        def off() -> None:
+            nonlocal ended
+            with self._lock:
+                if ended:
+                    return
+                ended = True
+                self.flush()
+                end()
+                self._listeners -= 1
+                if not self._listeners:
+                    self._snapshots = None
+
+        return off
+
+    def flush(self) -> None:
+        """Look for edits inside the steps now, thoroughly, and tell them."""
+        with self._lock:
+            self._find_edits(thorough=True)
+            self.events.deliver()
+
+    # -- what smolagents uses ----------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> list[MemoryStep]:
+        """The steps. Assigning a list copies it: the steps are shared, the list is not."""
+        return self._steps
+
+    @steps.setter
+    def steps(self, steps: Iterable[MemoryStep]) -> None:
+        self._rebind(list(steps), reset=False)
+
+    @property
+    def system_prompt(self) -> SystemPromptStep:
+        """The system prompt; smolagents sets it anew at every run."""
+        return self._system_prompt
+
+    @system_prompt.setter
+    def system_prompt(self, step: SystemPromptStep) -> None:
+        with self._lock:
+            before = getattr(self, "_system_prompt", None)
+            self._system_prompt = step
+            if getattr(before, "system_prompt", None) != getattr(step, "system_prompt", None):
+                self.events.post(SYSTEM_PROMPT_CHANGED, self, system_prompt=step)
+                self.events.deliver()
+
+    def reset(self) -> None:
+        """Forget all steps; the system prompt stays."""
+        self._rebind([], reset=True)
+
+    def _owned(self, steps: list[MemoryStep]) -> ObservedSteps:
+        owned = ObservedSteps(steps)
+        owned._memory, owned._guard = self, self._lock
+        return owned
+
+    def replay(self, logger: Any, detailed: bool = False) -> None:
+        """Print the steps. smolagents' own detailed replay stops at the first image; here its size is printed."""
+        shown = AgentMemory("")
+        shown.system_prompt, shown.steps = self.system_prompt, [_printable(step) for step in self._steps]
+        shown.replay(logger, detailed=detailed)
+
+    # -- noticing ----------------------------------------------------------------------------------------------
+
+    def _rebind(self, steps: list[MemoryStep], *, reset: bool) -> None:
+        with self._lock:
+            old, new = self._steps, self._owned(steps)
+            self._find_edits()
+            self._steps = new
+            if self._snapshots is not None:
+                self._snapshots = Snapshots(new)
+            if reset or old or new:
+                self._change(0, tuple(old), tuple(new), reset)
+            self.events.deliver()
+
+    def _splice(self, steps: ObservedSteps, start: int, stop: int, added: list[MemoryStep]) -> None:
+        with self._lock:
+            if steps is not self._steps:  # a reference from before the list was replaced: its changes are not ours
+                list.__setitem__(steps, slice(start, stop), added)
+                self.events.post(STALE_STEPS_CHANGED, self, added=tuple(added))
+                self.events.deliver()
+                return
+            self._find_edits()
+            removed = tuple(steps[start:stop])
+            list.__setitem__(steps, slice(start, stop), added)
+            if self._snapshots is not None:
+                self._snapshots.splice(start, stop, added)
+            if removed or added:
+                self._change(start, removed, tuple(added), False)
+            self.events.deliver()
+
+    def _change(self, start: int, removed: tuple[Any, ...], added: tuple[Any, ...], reset: bool) -> None:
+        self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
+
+    def _find_edits(self, *, thorough: bool = False) -> None:
+        if self._snapshots is None:
+            return
+        for index, snapshot in self._snapshots.edited(thorough=thorough):
+            edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
+            self.events.post(STEP_EDITED, self, **edit)
+
+    # -- copies ------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners", "take_up"}
+        return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._prepare()
+        steps = state.pop("steps")
+        self.__dict__.update(state)
+        self.steps = steps
+
+
+class _Printed(ChatMessage):
+    """A message as smolagents prints it: `message.dict()` today, `dict(message)` up to 1.20, where that fails."""
+
+    def keys(self) -> list[str]:
+        return list(self.dict())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.dict()[name]
+
+
+def _printable(step: MemoryStep) -> MemoryStep:
+    """The step itself, or a copy whose input messages name their images instead of holding them."""
+    messages = getattr(step, "model_input_messages", None)
+    if not messages:
+        return step
+    printable = copy.copy(step)
+    printable.model_input_messages = [_printed(message) for message in messages]
+    return printable
+
+
+def _printed(message: ChatMessage) -> ChatMessage:
+    content = message.content
+    if isinstance(content, list):
+        content = [
+            part if part.get("type") != "image" else {"type": "text", "text": f"[{part.get('image')!r:.120}]"}
+            for part in content
+        ]
+    return _Printed(role=message.role, content=content, tool_calls=message.tool_calls)

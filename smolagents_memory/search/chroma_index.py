@@ -1,0 +1,265 @@
+"""A Chroma collection made from the vectors in SQL: it can be lost or fall behind, and is made whole again."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy
+from sqlalchemy import Connection, func, select
+
+from smolagents_memory._files import write_whole
+from smolagents_memory._log import logger
+from smolagents_memory.search.chroma_folder import ChromaFolder
+from smolagents_memory.search.exact import Floats, Rows, dropped
+from smolagents_memory.search.progress import progress
+from smolagents_memory.stores import schema
+
+
+FLUSH = 1000  # vectors that wait in RAM, searched exactly, before they go into Chroma together
+BATCH = 2000
+_PROBES = 5
+
+_vectors = schema.vectors.c
+
+
+class ChromaIndex:
+    """The vectors of one scope in a Chroma collection, plus the newest ones in RAM.
+
+    What Chroma holds is written down beside it after each flush; at opening the two are compared, a few vectors are
+    looked up, and what does not fit is made anew from SQL. Nothing is ever embedded again for it.
+    """
+
+    def __init__(self, folder: ChromaFolder, bank: str, scope: int, embedder: int, dimensions: int) -> None:
+        self.folder, self.bank = folder, bank
+        self.scope, self.embedder, self.dimensions = scope, embedder, dimensions
+        self.name = f"memory-{scope}-{embedder}"
+        self.rebuilt = 0  # how often it had to be made anew: for tests and stats
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._generation = folder.generation
+        self._collection: Any = None
+        self._held = 0  # vectors in the collection, since the last flush
+        self._flushed = 0  # the change up to which Chroma is complete
+        self._last = 0  # the change up to which Chroma, the tail and the dropped are, together
+        self._tail: list[Rows] = []
+        self._dropped: set[int] = set()
+
+    # -- what an index does ------------------------------------------------------------------------------------
+
+    def refresh(self, connection: Connection, last: int) -> None:
+        """Take in what changed up to the change `last`, which is what `connection` sees."""
+        with self._lock:
+            if self._collection is None or self._generation != self.folder.generation:
+                self._open(connection)
+            if last <= self._last:
+                return
+            gone = dropped(connection, self.scope, self._last)
+            self._take_newer(connection)
+            if gone:
+                self._tail = [rows for rows in (rows.without(gone) for rows in self._tail) if len(rows)]
+                self._dropped.update(gone)
+            self._last = last
+            if sum(map(len, self._tail)) >= FLUSH or len(self._dropped) >= FLUSH:
+                self.flush()
+
+    def best(self, queries: Floats, limit: int) -> list[dict[int, float]]:
+        """For each query the vectors nearest to it: number → cosine."""
+        with self._lock:
+            found = self._from_chroma(queries, limit)
+            for rows in self._tail:
+                for mine, more in zip(found, rows.best(queries, limit), strict=True):
+                    mine.update(more)
+            return [dict(sorted(each.items(), key=lambda pair: -pair[1])[:limit]) for each in found]
+
+    def __len__(self) -> int:
+        with self._lock:
+            in_chroma = self._collection.count() if self._collection is not None else 0
+            return int(in_chroma) + sum(map(len, self._tail))
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in RAM of our own."""
+        return sum(len(rows) * (self.dimensions * 4 + 24) for rows in self._tail)
+
+    def flush(self) -> None:
+        """Write what waits in RAM into Chroma."""
+        with self._lock:
+            if self._collection is None or self._flushed == self._last:
+                return
+            self._note(self._flushed, unfinished=True)
+            for rows in self._tail:
+                self._upsert(rows)
+            for ids in _pieces([str(each) for each in sorted(self._dropped)]):
+                self._collection.delete(ids=ids)
+            self._tail, self._dropped = [], set()
+            self._note(self._last)
+
+    def close(self) -> None:
+        """Flush, and let go of the collection; the folder is closed by whoever opened it."""
+        with self._lock:
+            if self._process == os.getpid() and self.folder.path.is_dir():  # it may have been deleted meanwhile
+                self.flush()
+            self._collection = None
+
+    def make_anew(self, connection: Connection, *, whole_folder: bool = False) -> None:
+        """Throw the collection away and fill a new one from the vectors in SQL."""
+        with self._lock:
+            self.rebuilt += 1
+            client = self.folder.make_anew() if whole_folder else self.folder.client()
+            self._generation = self.folder.generation
+            self._state_file().unlink(missing_ok=True)
+            self._collection = self._create(client)
+            self._tail, self._dropped, self._flushed, self._last = [], set(), 0, 0
+            total = self._count_in_sql(connection)
+            now = connection.execute(select(schema.changes.c.last)).scalar() or 0
+            with progress("Filling Chroma from SQL", total, unit="vectors") as advance:
+                self._take_newer(connection, advance, straight=True)
+            self._last = int(now)
+            self._note(self._last)
+
+    def is_whole(self, connection: Connection) -> bool:
+        """Whether Chroma holds just what SQL does, after a flush."""
+        with self._lock:
+            state = self._state()
+            if not state or self._collection.count() != self._count_in_sql(connection):
+                return False
+            return self._is_whole(connection, state)
+
+    # -- opening -----------------------------------------------------------------------------------------------
+
+    def _open(self, connection: Connection) -> None:
+        if self.folder.died_opening():
+            logger.warning("processes died opening %s: it is made anew from SQL", self.folder.path)
+            self.make_anew(connection, whole_folder=True)
+            return
+        try:
+            client = self.folder.client()
+            state = self._state()
+            self._generation = self.folder.generation
+            self._collection = client.get_collection(self.name, embedding_function=None) if state else None
+            if self._collection is not None and self._is_whole(connection, state):
+                if state["count"] is not None:
+                    self._tail, self._dropped = [], set()
+                    self._flushed = self._last = int(state["change"])
+                    self._held = int(state["count"])
+                return
+            reason = "it does not hold what it should" if state else "it is new"
+        except Exception as error:  # noqa: BLE001 — a damaged folder raises anything, and SQL holds all of it
+            reason = f"it cannot be read ({error})"
+        damaged = self._collection is not None or reason.startswith("it cannot")
+        if damaged:
+            logger.warning("the Chroma folder %s is made anew from SQL: %s", self.folder.path, reason)
+        try:
+            self.make_anew(connection, whole_folder=damaged)  # other collections notice, and are made anew too
+        except Exception as error:  # noqa: BLE001 — the collection cannot be replaced: the folder can
+            logger.warning("the Chroma folder %s is thrown away and made anew: %s", self.folder.path, error)
+            self.make_anew(connection, whole_folder=True)
+
+    def _is_whole(self, connection: Connection, state: dict[str, Any]) -> bool:
+        """Whether the collection holds what was written down: by count, and by looking some vectors up."""
+        if state["bank"] != self.bank:
+            return False
+        if state["count"] is None:  # it died in the middle of a flush, which is now made once more
+            self._finish_flush(connection, int(state["change"]))
+            if self._collection.count() != self._count_in_sql(connection):
+                return False
+        elif self._collection.count() != state["count"]:
+            return False
+        there = select(_vectors.id, _vectors.vector).where(
+            _vectors.scope_id == self.scope, _vectors.embedder_id == self.embedder, _vectors.live.is_(True),
+            _vectors.id <= int(state["change"]),
+        )  # fmt: skip
+        for statement in (there.order_by(_vectors.id), there.order_by(_vectors.id.desc())):
+            for number, vector in connection.execute(statement.limit(_PROBES)):
+                asked = numpy.frombuffer(vector, dtype=numpy.float32)
+                nearest = self._collection.query(query_embeddings=[asked], n_results=3, include=["distances"])
+                if str(number) not in nearest["ids"][0] and min(nearest["distances"][0], default=1.0) > 1e-3:
+                    return False
+        return True
+
+    def _finish_flush(self, connection: Connection, change: int) -> None:
+        self._tail, self._dropped, self._flushed, self._last = [], set(), change, change
+        self._dropped.update(dropped(connection, self.scope, change))
+        self._take_newer(connection)
+        self._last = int(connection.execute(select(schema.changes.c.last)).scalar() or 0)
+        self.flush()
+
+    def _create(self, client: Any) -> Any:
+        names = [getattr(each, "name", each) for each in client.list_collections()]
+        if self.name in names:
+            client.delete_collection(self.name)
+        return client.create_collection(
+            self.name,
+            embedding_function=None,
+            configuration={"hnsw": {"space": "cosine", "ef_search": 128}},
+            metadata={"bank": self.bank, "dimensions": self.dimensions},
+        )
+
+    # -- Chroma ------------------------------------------------------------------------------------------------
+
+    def _from_chroma(self, queries: Floats, limit: int) -> list[dict[int, float]]:
+        wanted = min(self._held, limit + len(self._dropped))
+        if not wanted:
+            return [{} for _ in queries]
+        answer = self._collection.query(query_embeddings=list(queries), n_results=wanted, include=["distances"])
+        return [
+            {int(i): 1.0 - d for i, d in zip(ids, distances, strict=True) if int(i) not in self._dropped}
+            for ids, distances in zip(answer["ids"], answer["distances"], strict=True)
+        ]
+
+    def _upsert(self, rows: Rows) -> None:
+        for start in range(0, len(rows), BATCH):
+            ids = [str(each) for each in rows.ids[start : start + BATCH]]
+            self._collection.upsert(ids=ids, embeddings=rows.matrix[start : start + BATCH])
+
+    def _take_newer(self, connection: Connection, advance: Any = None, *, straight: bool = False) -> None:
+        last = self._last
+        while True:
+            statement = select(_vectors.id, _vectors.item_id, _vectors.parts, _vectors.vector).where(
+                _vectors.scope_id == self.scope, _vectors.id > last, _vectors.embedder_id == self.embedder,
+                _vectors.live.is_(True),
+            )  # fmt: skip
+            found = connection.execute(statement.order_by(_vectors.id).limit(BATCH)).all()
+            if not found:
+                return
+            rows = Rows.of(found, self.dimensions)
+            if straight:
+                self._upsert(rows)
+            else:
+                self._tail.append(rows)
+            if advance is not None:
+                advance(len(rows))
+            last = found[-1][0]
+
+    def _count_in_sql(self, connection: Connection) -> int:
+        statement = select(func.count()).select_from(schema.vectors).where(
+            _vectors.scope_id == self.scope, _vectors.embedder_id == self.embedder, _vectors.live.is_(True)
+        )  # fmt: skip
+        return int(connection.execute(statement).scalar() or 0)
+
+    # -- what was written down ---------------------------------------------------------------------------------
+
+    def _state_file(self) -> Path:
+        return self.folder.path / f"{self.name}.json"
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self._state_file().read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) and {"change", "count", "bank"} <= set(found) else {}
+
+    def _note(self, change: int, *, unfinished: bool = False) -> None:
+        count = None if unfinished else self._collection.count()
+        self._held = self._held if count is None else count
+        state = {"bank": self.bank, "change": change, "count": count}
+        write_whole(self._state_file(), [json.dumps(state).encode()])
+        self._flushed = change
+
+
+def _pieces(values: list[str]) -> Any:
+    return (values[start : start + BATCH] for start in range(0, len(values), BATCH))

@@ -1,0 +1,197 @@
+"""From texts to vectors: the protocol, the default, and long texts in parts."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from smolagents_memory._errors import EmbeddingError, MissingExtraError
+from smolagents_memory._log import logger
+
+
+_PART = 1000  # characters of a part, for embedders that do not say how they would split
+_CACHED = 256  # queries whose vectors are kept
+_LONG_QUERY = 24  # words; a longer query is also taken sentence by sentence
+_SENTENCES = 8
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_default: dict[str, Embedder | None] = {}  # loaded once a process
+_default_lock = threading.Lock()
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Two methods. Optional: `name`, under which its vectors are kept apart from others', and `split(text)`."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        """One row of floats a text."""
+
+    def embed_query(self, text: str) -> Any:
+        """The floats of one query."""
+
+
+def default_embedder() -> Embedder | None:
+    """The embedder that works without any download, or else Chroma's; None (said once) where there is neither."""
+    with _default_lock:
+        if "default" not in _default:
+            _default["default"] = _made_default()
+        return _default["default"]
+
+
+def _made_default() -> Embedder | None:
+    from smolagents_memory.search.minilm import MiniLMEmbedder
+
+    try:
+        return MiniLMEmbedder()
+    except MissingExtraError as missing:
+        from smolagents_memory.search.embedders import ChromaDefaultEmbedder
+
+        try:
+            return ChromaDefaultEmbedder()
+        except EmbeddingError as error:
+            logger.warning("memories are recalled by their words alone: %s (%s)", missing, error)
+            return None
+
+
+def resolved_embedder(embedder: Any) -> Embedder | None:
+    """What a user may pass as `embedder=`: "default", None (words alone), an embedder, or something to adapt."""
+    if embedder == "default":
+        return default_embedder()
+    if embedder is None or isinstance(embedder, Embedder):
+        return embedder
+    if callable(embedder):
+        from smolagents_memory.search.embedders import CallableEmbedder
+
+        return CallableEmbedder(embedder)
+    raise EmbeddingError(
+        f"{embedder!r:.80} is no embedder: pass an object with embed_documents(texts) and embed_query(text), a "
+        "function of a list of texts, or None to recall by words alone"
+    )
+
+
+def embedder_name(embedder: Embedder) -> str:
+    """Under which name an embedder's vectors are kept."""
+    name = getattr(embedder, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    kind = type(embedder)
+    model = getattr(embedder, "model_name", None) or getattr(embedder, "model", None)
+    return f"{kind.__module__}.{kind.__qualname__}" + (f":{model}" if isinstance(model, str) else "")
+
+
+class Vectors:
+    """An embedder made safe: rows of length 1 and one width, long texts in parts, queries remembered."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self.name = embedder_name(embedder)
+        self._dimensions: int | None = getattr(embedder, "dimensions", None)
+        self._lock = threading.Lock()
+        self._queries: OrderedDict[str, Any] = OrderedDict()
+
+    @property
+    def dimensions(self) -> int:
+        """How wide the vectors are."""
+        if self._dimensions is None:
+            self._dimensions = len(self._checked([self.embedder.embed_query("width")], 1)[0])
+        return self._dimensions
+
+    def of_documents(self, texts: Sequence[str]) -> list[Any]:
+        """For each text a matrix with one row a part. The same part is embedded once."""
+        parts = [self.split(text) for text in texts]
+        different = list(dict.fromkeys(part for each in parts for part in each))
+        if not different:
+            return []
+        rows = self._checked(self.embedder.embed_documents(different), len(different))
+        row_of = {part: number for number, part in enumerate(different)}
+        return [rows[[row_of[part] for part in each]] for each in parts]
+
+    def of_query(self, query: str) -> tuple[list[str], Any]:
+        """The query's sentences if it is a long one, and a matrix: a row for each, then one for the whole."""
+        with self._lock:
+            if query in self._queries:
+                self._queries.move_to_end(query)
+                return query_sentences(query), self._queries[query]
+        sentences = query_sentences(query)
+        texts = [*sentences, query] if len(sentences) > 1 else [query]
+        matrix = self._checked([self.embedder.embed_query(text) for text in texts], len(texts))
+        with self._lock:
+            self._queries[query] = matrix
+            while len(self._queries) > _CACHED:
+                self._queries.popitem(last=False)
+        return sentences, matrix
+
+    def split(self, text: str) -> list[str]:
+        """The parts of a text that each fit the embedder's window."""
+        split: Callable[[str], Sequence[str]] = getattr(self.embedder, "split", split_by_characters)
+        return list(dict.fromkeys(split(text))) or [text]  # a part that comes twice finds nothing more
+
+    def _checked(self, rows: Any, count: int) -> Any:
+        import numpy
+
+        try:
+            matrix = numpy.asarray(rows, dtype=numpy.float32)
+        except (TypeError, ValueError) as error:
+            raise EmbeddingError(f"{self.name} gave no rows of numbers ({error}); nothing was written") from error
+        if matrix.ndim != 2 or len(matrix) != count or self._dimensions not in (None, matrix.shape[1]):
+            raise EmbeddingError(
+                f"{self.name} gave an array of shape {matrix.shape} for {count} texts"
+                f"{f' of {self._dimensions} dimensions' if self._dimensions else ''}; nothing was written"
+            )
+        self._dimensions = matrix.shape[1]
+        matrix = numpy.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0)
+        lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
+        return numpy.ascontiguousarray(matrix / numpy.where(lengths > 0, lengths, 1.0), dtype=numpy.float32)
+
+
+def query_sentences(query: str) -> list[str]:
+    """A long query's sentences: most of a long instruction says nothing about what is looked for.
+
+    >>> query_sentences("Where is the key?")
+    ['Where is the key?']
+    """
+    if len(query.split()) < _LONG_QUERY:
+        return [query]
+    sentences = [part.strip() for part in _SENTENCE.split(query[:20_000]) if len(part.split()) > 1]
+    if len(sentences) <= 1:
+        return [query]
+    if len(sentences) > _SENTENCES:  # neighbours together, so that nothing is left out
+        size = -(-len(sentences) // _SENTENCES)
+        sentences = [" ".join(sentences[i : i + size]) for i in range(0, len(sentences), size)]
+    return sentences
+
+
+def split_by_characters(text: str) -> list[str]:
+    """Parts of some thousand characters, at spaces where there are any; neighbours overlap by a tenth."""
+    if len(text) <= _PART:
+        return [text]
+    parts = []
+    start = 0
+    while start < len(text):
+        stop = min(len(text), start + _PART)
+        if stop < len(text):
+            space = text.rfind(" ", start + _PART // 2, stop)
+            stop = space if space > 0 else stop
+        parts.append(text[start:stop])
+        if stop == len(text):
+            break
+        start = max(start + 1, stop - _PART // 10)
+    return parts
+
+
+def best_of_parts(cosine: float, parts: int, deviation: float = 0.1) -> float:
+    """The similarity of the best of several parts, made fair: of many parts, the best looks good by chance.
+
+    The best of n independent ones is some sqrt(2 ln n) deviations above the mean; the parts of one text are alike, so
+    about half of that is taken off.
+    """
+    return cosine - 0.48 * deviation * math.sqrt(2 * math.log(parts)) if parts > 1 else cosine
+
+
+def digest(text: str) -> str:
+    """A short name for a text: the same text has the same."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

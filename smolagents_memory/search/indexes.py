@@ -1,0 +1,241 @@
+"""Which index serves a scope's vectors: Chroma in the process that has its folder, exact search everywhere else."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+
+import numpy
+from sqlalchemy import Connection, bindparam, select
+
+from smolagents_memory._log import logger
+from smolagents_memory.search.chroma_folder import ChromaFolder
+from smolagents_memory.search.chroma_index import ChromaIndex
+from smolagents_memory.search.embedding import Vectors
+from smolagents_memory.search.exact import ExactIndex, Floats
+from smolagents_memory.search.limits import OWN_COLLECTION
+from smolagents_memory.stores import schema
+from smolagents_memory.stores.database import Database
+from smolagents_memory.stores.rows import chunks, numbered
+
+
+KEPT_BYTES = 512 * 1024 * 1024  # of scopes in RAM; the ones not used for longest go first
+SAMPLE = 512  # vectors from which a scope's mean similarity is estimated
+_PRIOR = 10  # how many texts the general experience counts for, in a scope that holds few
+_PRIOR_DEVIATION = 0.1
+
+_vectors = schema.vectors.c
+# each recall's statements are written out: hundreds of numbers as parameters would cost more than running them
+_OF_ITEMS = (
+    "SELECT item_id, parts, vector FROM memory_vectors "
+    "WHERE item_id IN ({ids}) AND embedder_id = {embedder} AND part < 32"
+)
+_ITEM_OF = "SELECT id, item_id, parts FROM memory_vectors WHERE id IN ({ids})"
+_IDS = select(_vectors.id).where(
+    _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
+)
+_SCOPE = (
+    select(schema.scopes.c.id, schema.scopes.c.live, schema.changes.c.last)
+    .join(schema.changes, schema.changes.c.id == 1)
+    .where(schema.scopes.c.name == bindparam("name"))
+)
+_MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
+
+
+class Indexes:
+    """The vectors of every scope of one database, searched."""
+
+    def __init__(
+        self, database: Database, vectors: Vectors, folder: ChromaFolder | None, own_collection: int = OWN_COLLECTION
+    ) -> None:
+        self.database, self.vectors, self.folder = database, vectors, folder
+        self.own_collection = own_collection
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._open: OrderedDict[int, ExactIndex | ChromaIndex] = OrderedDict()
+        self._samples: dict[int, tuple[int, Floats]] = {}
+        self._bank: str | None = None
+        self._default: int | None = None
+        self._embedder: int | None = None
+        self._leads = folder is not None and folder.hold()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process has the Chroma folder."""
+        return self._leads and self._process == os.getpid()
+
+    def embedder_id(self, connection: Connection) -> int | None:
+        """The number of the embedder in the database; None before anything was embedded with it."""
+        if self._embedder is None:
+            table = schema.embedders.c
+            self._embedder = connection.execute(select(table.id).where(table.name == self.vectors.name)).scalar()
+        return self._embedder
+
+    def nearest(
+        self, connection: Connection, scope: int, live: int, last: int, queries: Floats, limit: int
+    ) -> list[dict[int, float]]:
+        """For each query the vectors of the scope nearest to it: number → cosine."""
+        index = self.of(connection, scope, live)
+        if index is None:
+            return [{} for _ in queries]
+        if isinstance(index, ChromaIndex):
+            try:
+                index.refresh(connection, last)
+                return index.best(queries, limit)
+            except Exception as error:  # noqa: BLE001 — SQL holds the same vectors: the search goes on there
+                logger.warning("Chroma failed (%s); the vectors in SQL are searched instead", error)
+                index = self._replaced_by_exact(scope, index)
+        index.refresh(connection, last)
+        return index.best(queries, limit)
+
+    def of(self, connection: Connection, scope: int, live: int) -> ExactIndex | ChromaIndex | None:
+        """The index of a scope that holds `live` memories."""
+        embedder = self.embedder_id(connection)
+        if embedder is None:
+            return None
+        with self._lock:
+            self._notice_fork()
+            index = self._open.get(scope)
+            wants_chroma = self.leads and (self._is_default(connection, scope) or live >= self.own_collection)
+            if index is None or (wants_chroma and isinstance(index, ExactIndex) and not index.stays):
+                index = self._made(connection, scope, embedder, wants_chroma)
+                self._open[scope] = index
+                self._shrink()
+            self._open.move_to_end(scope)
+            return index
+
+    def items_of(self, connection: Connection, ids: list[int]) -> list[tuple[int, int, int]]:
+        """For each vector's number: the number, its memory's, and in how many parts that one is."""
+        return numbered(connection, _ITEM_OF, ids)
+
+    def vectors_of(self, connection: Connection, items: list[int]) -> tuple[list[int], list[int], Floats]:
+        """The vectors of some memories: for each its memory, in how many parts that one is, and the row."""
+        embedder = self.embedder_id(connection)
+        rows = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
+        matrix = numpy.frombuffer(b"".join([row[2] for row in rows]), dtype=numpy.float32)
+        return [row[0] for row in rows], [row[1] for row in rows], matrix.reshape(-1, self.vectors.dimensions)
+
+    def spread(self, connection: Connection, scope: int, live: int, queries: Floats) -> list[tuple[float, float]]:
+        """For each query the mean and deviation of its similarity to the scope's texts, from a sample."""
+        sample = self._sample(connection, scope, live)
+        if not len(sample):
+            return [(0.0, _PRIOR_DEVIATION) for _ in queries]
+        cosines = sample @ queries.T
+        count = len(sample)
+        variance = (cosines.var(axis=0) * count + _PRIOR_DEVIATION**2 * _PRIOR) / (count + _PRIOR)
+        means = cosines.mean(axis=0) * count / (count + _PRIOR)
+        return list(zip(means.tolist(), numpy.sqrt(variance).tolist(), strict=True))
+
+    def flush(self) -> None:
+        """Write what waits in RAM into Chroma."""
+        for index in list(self._open.values()):
+            if isinstance(index, ChromaIndex) and self.leads:
+                index.flush()
+
+    def of_name(self, name: str) -> ExactIndex | ChromaIndex | None:
+        """The index of the scope of that name."""
+        with self.database.read() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            return self.of(connection, state.id, state.live) if state is not None else None
+
+    def catch_up(self, name: str) -> None:
+        """Bring the index of the scope of that name up to date with SQL."""
+        with self.database.read() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            index = self.of(connection, state.id, state.live) if state is not None else None
+            if state is not None and index is not None:
+                index.refresh(connection, state.last)
+        self.flush()
+
+    def serving(self, name: str) -> str:
+        """What serves the scope of that name: "chroma", "exact" or "none"."""
+        index = self.of_name(name)
+        return "chroma" if isinstance(index, ChromaIndex) else "exact" if index is not None else "none"
+
+    def repair(self, name: str) -> int:
+        """Compare the scope's Chroma collection with SQL and make it anew if it differs; how often it had to be."""
+        with self.database.read() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            index = self.of(connection, state.id, state.live) if state is not None else None
+            if state is None or not isinstance(index, ChromaIndex):
+                return 0
+            before = index.rebuilt
+            index.refresh(connection, state.last)
+            index.flush()
+            if index.rebuilt == before and not index.is_whole(connection):
+                index.make_anew(connection)
+            return index.rebuilt - before
+
+    def close(self) -> None:
+        """Flush and let everything go, the folder's lock too."""
+        with self._lock:
+            for index in self._open.values():
+                index.close()
+            self._open.clear()
+            self._samples.clear()
+            if self.leads and self.folder is not None:
+                self.folder.close()
+            self._leads = False
+
+    def open_again(self) -> None:
+        """Take the folder's lock if it is free."""
+        if not self.leads and self.folder is not None and self.folder.process == os.getpid():
+            self._leads = self.folder.hold()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _made(self, connection: Connection, scope: int, embedder: int, in_chroma: bool) -> ExactIndex | ChromaIndex:
+        if in_chroma and self.folder is not None:
+            return ChromaIndex(self.folder, self._bank_name(connection), scope, embedder, self.vectors.dimensions)
+        return ExactIndex(scope, embedder, self.vectors.dimensions)
+
+    def _replaced_by_exact(self, scope: int, failed: ChromaIndex) -> ExactIndex:
+        index = ExactIndex(scope, failed.embedder, failed.dimensions)
+        index.stays = True
+        with self._lock:
+            self._open[scope] = index
+        return index
+
+    def _is_default(self, connection: Connection, scope: int) -> bool:
+        table = schema.scopes.c
+        if self._default is None:
+            self._default = connection.execute(select(table.id).where(table.name == "")).scalar()
+        return scope == self._default
+
+    def _bank_name(self, connection: Connection) -> str:
+        if self._bank is None:
+            table = schema.about.c
+            self._bank = str(connection.execute(select(table.value).where(table.name == "bank")).scalar())
+        return self._bank
+
+    def _sample(self, connection: Connection, scope: int, live: int) -> Floats:
+        index = self._open.get(scope)
+        if isinstance(index, ExactIndex) and len(index) <= 2 * SAMPLE:
+            return index.matrix()
+        held = self._samples.get(scope)
+        if held is not None and (held[0] == live or (live > SAMPLE and 0.8 * held[0] <= live <= 1.25 * held[0])):
+            return held[1]
+        embedder = self.embedder_id(connection)
+        ids = list(connection.execute(_IDS, {"scope": scope, "embedder": embedder}).scalars())
+        ids = sorted(ids)[:: max(1, len(ids) // SAMPLE)][:SAMPLE]
+        rows = [row[0] for some in chunks(ids) for row in connection.execute(_MATRIX, {"ids": some})]
+        joined = numpy.frombuffer(b"".join(rows), dtype=numpy.float32).reshape(-1, self.vectors.dimensions)
+        self._samples[scope] = (live, joined)
+        return joined
+
+    def _shrink(self) -> None:
+        if len(self._open) < 2:
+            return
+        total = sum(index.bytes for index in self._open.values())
+        while total > KEPT_BYTES and len(self._open) > 1:
+            scope, index = next(iter(self._open.items()))
+            total -= index.bytes
+            index.close()
+            del self._open[scope]
+            self._samples.pop(scope, None)
+
+    def _notice_fork(self) -> None:
+        if self._process != os.getpid():
+            self._process, self._leads = os.getpid(), False
+            self._open.clear()

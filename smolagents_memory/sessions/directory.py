@@ -1,0 +1,143 @@
+"""The row of a session: finding it, making it, claiming it, deleting it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, literal, select, update
+
+from smolagents_memory._errors import SessionConflictError, SessionNotFoundError
+from smolagents_memory.database import tables
+from smolagents_memory.database.contents import delete_orphans
+from smolagents_memory.database.engine import Database, alone
+from smolagents_memory.database.envelope import as_key, from_key, pack, unpack_if_whole
+from smolagents_memory.sessions import leases
+from smolagents_memory.sessions.journal import Position
+
+
+_PARTS = (tables.session_blobs, tables.records, tables.journal, tables.runs)
+
+
+def find(connection: Connection, name: str) -> Any | None:
+    """The row of a session, or None."""
+    return connection.execute(select(tables.sessions).where(tables.sessions.c.name == as_key(name))).one_or_none()
+
+
+def find_to_write(connection: Connection, name: str) -> Any | None:
+    """The row of a session, or None; until the transaction ends nobody else makes, claims, writes or deletes it."""
+    alone(connection, f"session {name}")
+    wanted = select(tables.sessions).where(tables.sessions.c.name == as_key(name))
+    return connection.execute(wanted.with_for_update()).one_or_none()
+
+
+def get(connection: Connection, name: str) -> Any:
+    """The row of a session; raises SessionNotFoundError."""
+    row = find(connection, name)
+    if row is None:
+        raise SessionNotFoundError(f"there is no session {name!r}; SessionManager(…).list_sessions() names all")
+    return row
+
+
+def make(connection: Connection, name: str, agent: dict[str, Any], **values: Any) -> int:
+    """A new session's row; returns its id."""
+    now = time.time()
+    row = {"name": as_key(name), "revision": 0, "checkpoint": 0, "agent": pack(agent), "created": now, "updated": now}
+    made = insert(tables.sessions).values({**row, **values}).returning(tables.sessions.c.id)
+    return int(connection.execute(made).scalar_one())
+
+
+def claim(
+    database: Database, name: str, agent: dict[str, Any], *, take_over: bool, **values: Any
+) -> tuple[Position, str]:
+    """Become the one who may write to a session, making it if need be; returns where it stands, and one's token."""
+    token, owner = leases.claim()
+    sessions = tables.sessions
+    try:
+        with database.writing() as connection:
+            row = find_to_write(connection, name)
+            if row is None:
+                make(connection, name, agent, **values)
+                row = get(connection, name)
+            elif row.owner is not None and not take_over and leases.is_alive(row.owner):
+                described = leases.describe(row.owner) or {}
+                raise SessionConflictError(
+                    f"session {name!r} is being written by process {described.get('process')} on "
+                    f"{described.get('host')}. Nothing was changed: wait until it detaches, or fork the session; "
+                    "attach(agent, take_over=True) shuts the other one out"
+                )
+            connection.execute(update(sessions).where(sessions.c.id == row.id).values(owner=owner, agent=pack(agent)))
+            position = Position(row.id, row.revision, _next_record(connection, row.id), owner, name, database.file)
+            position.run = last_run_number(connection, row.id)
+    except BaseException:
+        leases.release(token)
+        raise
+    return position, token
+
+
+def let_go(database: Database, position: Position, token: str) -> None:
+    """Let others write."""
+    sessions = tables.sessions
+    try:
+        with database.writing(position.file) as connection:
+            mine = (sessions.c.id == position.id, sessions.c.owner == position.owner)
+            connection.execute(update(sessions).where(*mine).values(owner=None))
+    finally:
+        leases.release(token)
+
+
+def _next_record(connection: Connection, session: int) -> int:
+    table = tables.records
+    last = connection.execute(select(func.max(table.c.number)).where(table.c.session == session)).scalar()
+    return 0 if last is None else int(last) + 1
+
+
+def last_run_number(connection: Connection, session: int) -> int:
+    """The number of the newest run, 0 before the first."""
+    found = connection.execute(select(func.max(tables.runs.c.number)).where(tables.runs.c.session == session)).scalar()
+    return found or 0
+
+
+def children(connection: Connection, session: int) -> list[Any]:
+    """The sessions of the managed agents' calls that were made in a session, oldest first."""
+    table = tables.sessions
+    return list(connection.execute(select(table).where(table.c.parent == session).order_by(table.c.id)))
+
+
+def remove(connection: Connection, session: int) -> None:
+    """Delete a session and those of its managed agents' calls."""
+    for child in children(connection, session):
+        remove(connection, child.id)
+    for table in _PARTS:
+        connection.execute(delete(table).where(table.c.session == session))
+    connection.execute(delete(tables.sessions).where(tables.sessions.c.id == session))
+    delete_orphans(connection)
+
+
+def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
+    """A new session that holds all that another one held at a revision; its blobs are shared."""
+    if find_to_write(connection, name) is not None:
+        raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
+    checkpoint = _checkpoint(connection, source, until)
+    agent = unpack_if_whole(source.agent, "what is noted of the agent")
+    made = make(connection, name, agent, revision=until, checkpoint=checkpoint)
+    for table in _PARTS:
+        columns = [column for column in table.c if column.name != "session"]
+        rows = select(literal(made, table.c.session.type), *columns).where(table.c.session == source.id)
+        if "revision" in table.c:
+            rows = rows.where(table.c.revision <= until)
+        connection.execute(insert(table).from_select(["session", *(column.name for column in columns)], rows))
+    return made
+
+
+def _checkpoint(connection: Connection, source: Any, until: int) -> int:
+    """The newest checkpoint up to a revision; the beginning where that is before the newest of all."""
+    return int(source.checkpoint) if source.checkpoint <= until else 0
+
+
+def names(connection: Connection) -> list[str]:
+    """The names of all sessions that are not calls of managed agents."""
+    table = tables.sessions
+    return sorted(
+        from_key(name) for name in connection.execute(select(table.c.name).where(table.c.parent.is_(None))).scalars()
+    )

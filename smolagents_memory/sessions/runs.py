@@ -1,0 +1,157 @@
+"""What is noted of a run: its task, how far it came, how it ended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
+from smolagents.utils import AgentMaxStepsError
+from sqlalchemy import select
+
+from smolagents_memory.codec.values import decode_value, encode_value
+from smolagents_memory.database import tables
+from smolagents_memory.database.envelope import unpack_if_whole
+from smolagents_memory.sessions.journal import Journal
+from smolagents_memory.sessions.stepping import Answer, answer_of
+
+
+RUNNING, FINISHED, FAILED, INTERRUPTED, MAX_STEPS = "running", "finished", "failed", "interrupted", "max_steps"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a session.
+
+    `state` is "finished", "failed" (an exception), "interrupted" (stopped or killed), "max_steps" or "running".
+    """
+
+    number: int
+    state: str
+    task: str
+    started: float
+    ended: float | None
+    steps: int
+    input_tokens: int
+    output_tokens: int
+    max_steps: int | None = None
+    answer: Any = None
+    error: str | None = None
+
+
+class RunLog:
+    """Follows the runs of one agent from what happens to its memory, and notes them in its journal.
+
+    A `last` run that has no answer yet goes on with the next step that is not a task: step by step a run may be taken
+    up without being told so.
+    """
+
+    def __init__(self, journal: Journal, last: dict[str, Any] | None = None) -> None:
+        self._journal = journal
+        self._run: dict[str, Any] | None = None
+        self._left = last if last is not None and last["state"] not in (FINISHED, MAX_STEPS) else None
+        self.announced: int | None = None  # the max_steps of a run that is about to begin
+        self._whole: tuple[MemoryStep, Answer | None] | None = None
+
+    def before_callbacks(self, step: MemoryStep) -> None:
+        """A step is about to be shaped: its answer is what it says now."""
+        self._whole = (step, answer_of([step]))
+
+    def follow(self, step: MemoryStep) -> None:
+        """A step was appended."""
+        if isinstance(step, TaskStep):
+            self._begin(step)
+        elif isinstance(step, (ActionStep, PlanningStep)):
+            if self._run is None and self._left is not None:
+                self.go_on(self._left)
+            if self._run is not None:
+                self._count(step)
+
+    def go_on(self, run: dict[str, Any]) -> None:
+        """Go on with a run that was interrupted."""
+        self._run = {**run, "state": RUNNING, "ended": None, "details": {**run["details"], "error": None}}
+        self._journal.run_changed(self._run)
+
+    def end(self, state: str, error: BaseException | None = None) -> None:
+        """The run ended without an answer, by an exception or by being left."""
+        if self._run is None or self._run["state"] != RUNNING:
+            return
+        if error is not None:
+            self._run["details"] = {**self._run["details"], "error": f"{type(error).__name__}: {str(error)[:2_000]}"}
+        self._finish(state)
+
+    def _begin(self, step: TaskStep) -> None:
+        self.end(INTERRUPTED)  # the one before was left in the middle
+        self._journal.position.run += 1
+        self._run = {
+            "number": self._journal.position.run,
+            "state": RUNNING,
+            "started": time.time(),
+            "ended": None,
+            "steps": 0,
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "details": {"task": encode_value(str(step.task)), "max_steps": self.announced},
+        }
+        self._journal.run_changed(self._run)
+
+    def _count(self, step: ActionStep | PlanningStep) -> None:
+        assert self._run is not None
+        usage = getattr(step, "token_usage", None)
+        for tokens in ("input_tokens", "output_tokens"):
+            counted = getattr(usage, tokens, 0)
+            self._run[tokens] += counted if isinstance(counted, int) else 0
+        if isinstance(step, ActionStep):
+            self._run["steps"] += 1
+            whole, self._whole = self._whole, None
+            answer = whole[1] if whole is not None and whole[0] is step else answer_of([step])
+            if answer is not None:
+                self._run["details"] = {**self._run["details"], "answer": _answer_node(answer.value)}
+                self._finish(MAX_STEPS if isinstance(step.error, AgentMaxStepsError) else FINISHED)
+                return
+        self._journal.run_changed(self._run)
+
+    def _finish(self, state: str) -> None:
+        assert self._run is not None
+        self._run = {**self._run, "state": state, "ended": time.time()}
+        self._journal.run_changed(self._run)
+
+
+def last_run(journal: Journal) -> dict[str, Any] | None:
+    """The row of the newest run, its details read."""
+    table, position = tables.runs, journal.position
+    with journal.database.reading() as connection:
+        row = connection.execute(
+            select(table).where(table.c.session == position.id, table.c.number == position.run)
+        ).one_or_none()
+    if row is None:
+        return None
+    columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
+    details = unpack_if_whole(row.details, "what is noted of the run")
+    return {**{name: getattr(row, name) for name in columns}, "details": details}
+
+
+def _answer_node(answer: Any) -> Any:
+    """The answer if it is short; a long one stands in the step itself."""
+    short = isinstance(answer, (int, float, bool, type(None))) or (isinstance(answer, str) and len(answer) <= 2_000)
+    return encode_value(answer if short else f"[a {type(answer).__name__}; see the last step]")
+
+
+def described(row: Any, *, alive: bool) -> Run:
+    """A row of the table of runs, for people."""
+    details = unpack_if_whole(row.details, f"what is noted of run {row.number}")
+    state = INTERRUPTED if row.state == RUNNING and not alive else row.state
+    return Run(
+        number=row.number,
+        state=state,
+        task=decode_value(details.get("task", "")),
+        started=row.started,
+        ended=row.ended,
+        steps=row.steps,
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        max_steps=details.get("max_steps"),
+        answer=decode_value(details.get("answer")),
+        error=details.get("error"),
+    )

@@ -1,0 +1,1 @@
+"""A CodeAgent's Python variables, to data and back."""

@@ -1,0 +1,259 @@
+"""Bringing a CodeAgent's Python variables back into a fresh agent, through its own executor."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from smolagents import local_python_executor as upstream
+from smolagents.local_python_executor import LocalPythonExecutor
+
+from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.graph import TAG
+from smolagents_memory.variables.document import NamespaceDecoder, Part, closure, itself, make_namedtuple
+from smolagents_memory.variables.sources import Refused, bare, names_needed
+
+
+FORMAT = 1
+_ABSENT = object()
+
+
+@dataclass
+class RestoreReport:
+    """What came back of an agent's variables, and what did not.
+
+    `restored` maps each name to what it is (variable, function, class, import, given by this run), `missing` each
+    name to why it did not come back. `trouble` says what went wrong with all of them.
+    """
+
+    restored: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    trouble: str | None = None
+
+    def note(self) -> str | None:
+        """What the agent is told, or None where everything is as it was.
+
+        >>> print(RestoreReport({"x": "variable"}, {"conn": "a socket.socket cannot be kept"}).note())
+        This task goes on in a new Python process. Not brought back, and not defined now:
+        - conn: a socket.socket cannot be kept
+        All other variables, functions, classes and imports are as they were. Make what you need of these again.
+        """
+        parts = [f"This task goes on in a new Python process. {self.trouble or ''}".strip()]
+        if not self.missing:
+            return parts[0] if self.trouble else None
+        named = [f"- {name}: {why}" for name, why in sorted(self.missing.items())]
+        parts[0] += " Not brought back, and not defined now:"
+        rest = "All other variables, functions, classes and imports are as they were. " if self.restored else ""
+        return "\n".join([*parts, *named, f"{rest}Make what you need of these again."])
+
+
+def restore_variables(agent: Any, folded: Mapping[str, Any], blobs: Mapping[str, bytes]) -> RestoreReport:
+    """Bring back what `fold` gave, into an agent whose `run()` has sent tools and variables, or into a fresh one.
+
+    Imports and definitions go through the agent's own executor, so that what it allows still holds. Nothing else is
+    run: values come back as data, also those of class bodies.
+    """
+    report = RestoreReport(missing=dict(folded.get("missing", {})))
+    executor = getattr(agent, "python_executor", None)
+    if folded.get("remote"):
+        report.trouble = (
+            f"The Python variables live in a remote executor ({folded['remote']}) and are out of reach: none of them "
+            "was kept. Define again what you need, if it is not there."
+        )
+    if not folded or executor is None or report.trouble:
+        return report
+    if folded.get("full", FORMAT) > FORMAT:
+        report.trouble = (
+            "The Python variables were kept by a newer version of smolagents-memory: none was brought back."
+        )
+        return report
+    if not isinstance(executor, LocalPythonExecutor):
+        kind = type(executor).__name__
+        report.missing.update(dict.fromkeys(_names(folded), f"it cannot be sent to a {kind}"))
+        report.trouble = f"The Python variables were those of a local executor; now it is a remote one ({kind})."
+        return report
+    if folded.get("trouble"):
+        report.trouble = f"The newest changes of the Python variables could not be kept ({folded['trouble']})."
+    if executor.static_tools is None:
+        executor.send_tools({**agent.tools, **agent.managed_agents})
+    private = {name: executor.state.get(name, _ABSENT) for name in ("_print_outputs", "_operations_count")}
+    try:
+        _Restoring(agent, folded, blobs, report).run()
+    finally:
+        for name, value in private.items():
+            executor.state.pop(name, None)
+            if value is not _ABSENT:
+                executor.state[name] = value
+    return report
+
+
+def _names(folded: Mapping[str, Any]) -> Iterator[str]:
+    for section in ("variables", "functions", "imports"):
+        yield from folded.get(section, {})
+
+
+class _Restoring:
+    """One restoring: imports, then definitions in the order in which they were made, then values as one graph."""
+
+    def __init__(
+        self, agent: Any, folded: Mapping[str, Any], blobs: Mapping[str, bytes], report: RestoreReport
+    ) -> None:
+        self.agent, self.executor = agent, agent.python_executor
+        self.folded, self.blobs, self.report = folded, blobs, report
+        self.records = {int(number): record for number, record in folded.get("definitions", {}).items()}
+        self.shared = {int(label): Part.of(node) for label, node in folded.get("shared", {}).items()}
+        self.parts = {name: Part.of(node) for name, node in folded.get("variables", {}).items()}
+        self.made: dict[int, Any] = {}
+        self.failed: dict[int, str] = {}
+
+    def run(self) -> None:
+        state, tools = self.executor.state, self.executor.custom_tools
+        for name in self.folded.get("overridden", {}):
+            state.pop(name, None)  # what run() sends under this name is not what the agent's code had made of it
+        self._make_way()
+        for name, statement in self.folded.get("imports", {}).items():
+            self._import(name, statement)
+        before = dict(state)
+        for number in sorted(self.records):
+            self._define(number)
+        for name in [name for name in state if name not in before]:
+            del state[name]  # bound by a definition only; what was bound to it at the end follows
+        state.update(before)
+        self._bind_values()
+        for name, number in self.folded.get("functions", {}).items():
+            if number in self.made:
+                tools[name] = self.made[number]
+                self.report.restored[name] = "function"
+            else:
+                self._miss(name, self.failed.get(number, "its definition is missing"))
+
+    def _make_way(self) -> None:
+        """For what the new process has under the same names: a new run's arguments, and tools."""
+        state = self.executor.state
+        given = [name for name, value in self.agent.state.items() if name in state and state[name] is value]
+        for name in given:
+            if self.parts.pop(name, None) or self.report.missing.pop(name, None):
+                self.report.restored[name] = "given by this run"
+        for name in [name for name in self.parts if name in self.executor.static_tools]:
+            self._miss(name, "a tool has this name now")
+            del self.parts[name]
+
+    def _miss(self, name: str, why: str) -> None:
+        self.report.missing[name] = why
+        self.report.restored.pop(name, None)
+
+    # -- imports and definitions -------------------------------------------------------------------------------
+
+    def _import(self, name: str, statement: str) -> None:
+        try:
+            body = ast.parse(statement).body
+            if len(body) != 1 or not isinstance(body[0], (ast.Import, ast.ImportFrom)):
+                raise Refused("it is no import")
+            self.executor(statement)
+        except Exception as error:  # noqa: BLE001 — a module may do anything while it is imported
+            self._miss(name, f"{statement!r} failed: {_last_part(error)}")
+        else:
+            self.report.restored[name] = "import"
+
+    def _define(self, number: int) -> None:
+        record = self.records[number]
+        try:
+            made = self._made(record)
+        except Exception as error:  # noqa: BLE001 — a base or an annotation may do anything
+            self.failed[number] = _last_part(error)
+            return
+        self.made[number] = made
+        if record["kind"] == "function":
+            return
+        for name, part in self.parts.items():  # so that a class that is built on an alias of this one finds it
+            node = itself(part, self.shared)
+            if node.get(TAG) == "own-class" and node["d"] == number:
+                self.executor.state[name] = made
+
+    def _made(self, record: Mapping[str, Any]) -> Any:
+        name = record["name"]
+        if record["kind"] == "namedtuple":
+            made = self.executor.state[name] = make_namedtuple(record, upstream.__name__)
+            return made
+        source = bare(record["source"], keep_values=True)
+        self._check_names(source)
+        place = self.executor.custom_tools if record["kind"] == "function" else self.executor.state
+        before = place.get(name, _ABSENT)
+        self.executor(source)
+        made = place[name]
+        if made is before:
+            raise Refused("its definition gave nothing new")
+        if record["kind"] == "function":  # the functions that names stand for are bound at the end
+            del place[name]
+            if before is not _ABSENT:
+                place[name] = before
+        else:
+            made.__source__ = source
+        return made
+
+    def _check_names(self, source: str) -> None:
+        """Refuse what the executor would not find: it would take the name that looks most like it."""
+        executor = self.executor
+        known = (executor.state, executor.static_tools, executor.custom_tools, upstream.ERRORS)
+        for name in names_needed(source):
+            if not any(name in names for names in known):
+                raise Refused(f"{name} is not defined")
+
+    # -- values ------------------------------------------------------------------------------------------------
+
+    def _bind_values(self) -> None:
+        state = self.executor.state
+        for name in list(self.parts):
+            part = self.parts[name]
+            if itself(part, self.shared).get(TAG) == "sent":
+                self._bind_alias(name, part.node["n"])
+            else:
+                why = self._why_not(part)
+                if why:
+                    del self.parts[name]
+                    self._miss(name, why)
+        values, why = self._read(list(self.parts.values()))
+        if why:
+            for name in list(self.parts):  # which it is
+                _, why = self._read([self.parts[name]])
+                if why:
+                    del self.parts[name]
+                    self._miss(name, why)
+            values, _ = self._read(list(self.parts.values()))
+        for name, value in zip(self.parts, values, strict=True):
+            state[name] = value
+            self.report.restored[name] = "class" if isinstance(value, type) else "variable"
+
+    def _bind_alias(self, name: str, other: str) -> None:
+        del self.parts[name]
+        if other in self.executor.state:
+            self.executor.state[name] = self.executor.state[other]
+            self.report.restored[name] = "variable"
+        else:
+            self._miss(name, f"it was the same as {other}, which this run was not given")
+
+    def _why_not(self, part: Part) -> str:
+        needed = closure([part], self.shared).values()
+        for number in sorted(part.uses.union(*(each.uses for each in needed))):
+            if number not in self.made:
+                named = self.records.get(number, {}).get("name", "of its class")
+                return f"{named} could not be defined again: {self.failed.get(number, 'its definition is missing')}"
+        return ""
+
+    def _read(self, parts: list[Part]) -> tuple[list[Any], str]:
+        """The values of these parts, and why they are not all there, if so."""
+        decoder = NamespaceDecoder(self.made, self.records, self.blobs)
+        try:
+            values = decoder.read(parts, self.shared)
+        except DecodeError as error:
+            return [], f"it could not be read: {error}"
+        unknown = decoder.unknown
+        return values, f"the class {unknown[0]} is not known in this process; see register_value" if unknown else ""
+
+
+def _last_part(error: Exception) -> str:
+    """The reason in an error of the executor, without the code that it quotes."""
+    text = str(error).rpartition("due to: ")[2].strip().removeprefix("InterpreterError: ")
+    return text[:300] or type(error).__name__
