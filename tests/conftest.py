@@ -1,10 +1,41 @@
-"""What tests of several parts share: a real language model."""
+"""What tests of several parts share: how long endurance is tried, and a real language model."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from importlib import metadata
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    ours = parser.getgroup("endurance")
+    ours.addoption("--full", action="store_true", help="rounds of endurance at their whole length, not a tenth of it")
+    ours.addoption("--seed", type=int, default=5, help="what chance is made from in rounds of endurance (%(default)s)")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    length = "their whole length" if config.getoption("full") else "a tenth of their length (--full for all)"
+    return f"endurance: rounds of {length}, seed {config.getoption('seed')}"
+
+
+@pytest.fixture
+def rounds(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """How many of so many rounds are run."""
+    return lambda whole: whole if request.config.getoption("full") else -(-whole // 10)
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """Where chance begins; it is printed at the top."""
+    return int(request.config.getoption("seed"))
+
+
+@pytest.fixture
+def chance(seed: int) -> random.Random:
+    """Chance that can be had again."""
+    return random.Random(seed)
 
 
 @pytest.fixture(scope="session")

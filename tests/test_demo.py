@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import shutil
 import signal
@@ -145,14 +144,13 @@ def test_a_demo_that_was_killed_goes_on_when_it_is_run_again(tmp_path):
         assert line in said
 
 
-@pytest.mark.slow
-def test_the_demo_ends_well_after_a_kill_at_any_moment_of_its_second_act(tmp_path):
+@pytest.mark.endurance
+def test_the_demo_ends_well_after_a_kill_at_any_moment_of_its_second_act(tmp_path, rounds, chance):
     first = tmp_path / "first"
     first.mkdir()
     killed_in_act_two(first)
     time.sleep(1)  # the agent's process ends with the demo
-    chance = random.Random(7)
-    for number in range(12):
+    for number in range(rounds(12)):
         folder = tmp_path / str(number)
         shutil.copytree(first, folder)
         for _ in range(chance.choice([1, 1, 2])):

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -394,10 +395,10 @@ def test_a_killed_save_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl.gz"]
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is a POSIX signal")
-def test_a_thousand_saves_killed_at_random_leave_whole_files(tmp_path: Path) -> None:
-    saves = 0
-    while saves < 1_000:
+def test_a_thousand_saves_killed_at_random_leave_whole_files(tmp_path: Path, rounds: Callable[[int], int]) -> None:
+    wanted, saves = rounds(1_000), 0
+    while saves < wanted:
         saves += save_and_kill(tmp_path, 10)
-    assert saves >= 1_000
+    assert saves >= wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 
 import pytest
 from agents import code_agent
@@ -17,10 +18,15 @@ from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import pack
 
 
-TRIES = [pytest.param(25, id="25 tries"), pytest.param(500, id="500 tries", marks=pytest.mark.slow)]
+TRIES = [pytest.param(25, id="25 tries"), pytest.param(500, id="500 tries", marks=pytest.mark.endurance)]
 
 
-@pytest.mark.parametrize("tries", TRIES)
+@pytest.fixture
+def tries(request: pytest.FixtureRequest, rounds: Callable[[int], int]) -> int:
+    return int(request.param) if request.param < 100 else rounds(request.param)
+
+
+@pytest.mark.parametrize("tries", TRIES, indirect=True)
 def test_who_comes_second_is_told_and_writes_nothing(url: str, tries: int) -> None:
     with children(attach_at_once, url, ["A", "B"]) as (first, second):
         for number in range(tries):
@@ -32,7 +38,7 @@ def test_who_comes_second_is_told_and_writes_nothing(url: str, tries: int) -> No
             assert tags(Session(f"s{number}", url).steps()) == [f"{writer} {step}" for step in range(3)]
 
 
-@pytest.mark.parametrize("tries", TRIES)
+@pytest.mark.parametrize("tries", TRIES, indirect=True)
 def test_who_was_shut_out_is_told_and_the_history_is_that_of_one_writer(url: str, tries: int) -> None:
     told = 0
     with children(shut_each_other_out, url, ["A", "B"]) as both:
@@ -82,7 +88,7 @@ def test_whether_a_lock_s_owner_lives_is_found_out(url: str, owner: object, free
         Session("s", url).attach(code_agent([]), take_over=True).detach()
 
 
-@pytest.mark.parametrize("number", [5, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [5, pytest.param(50, marks=pytest.mark.endurance)])
 def test_eight_processes_on_sessions_of_their_own_never_meet(url: str, number: int) -> None:
     names = [f"p{each}" for each in range(8)]
     with children(many_sessions, url, names) as born:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ def test_a_killed_run_keeps_every_step_and_goes_on_to_the_same_answer(tmp_path: 
     torture(tmp_path, kind, kills=6, seed=4)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.parametrize("kind", ["code", "calls"])
-def test_so_it_is_after_150_kills_at_random_instants(tmp_path: Path, kind: str) -> None:
-    torture(tmp_path, kind, kills=150, seed=5)
+def test_so_it_is_after_150_kills_at_random_instants(
+    tmp_path: Path, kind: str, rounds: Callable[[int], int], seed: int
+) -> None:
+    torture(tmp_path, kind, kills=rounds(150), seed=seed)
