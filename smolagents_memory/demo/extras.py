@@ -8,17 +8,21 @@ from pathlib import Path
 from smolagents import Model
 from smolagents.memory import ActionStep, MemoryStep
 
+from smolagents_memory import (
+    RecallTool,
+    Run,
+    RunSteps,
+    Session,
+    analyze,
+    inject_observation,
+    inject_task,
+    iter_steps,
+    replay,
+)
 from smolagents_memory.demo.screen import Screen
 from smolagents_memory.demo.service import HEALTHY_CHECKS, Shop
 from smolagents_memory.demo.watcher import KEEP_PICTURES, TASK, watcher
 from smolagents_memory.demo.worker import database, opened_memory
-from smolagents_memory.insight.injection import inject_observation, inject_task
-from smolagents_memory.insight.playback import replay
-from smolagents_memory.insight.statistics import analyze
-from smolagents_memory.sessions.runs import Run
-from smolagents_memory.sessions.session import Session
-from smolagents_memory.sessions.stepping import RunSteps, iter_steps
-from smolagents_memory.tools.recall import RecallTool
 
 
 TIP = "a colleague: a deployment this morning set the pool back to 5; before, it had 32 connections."

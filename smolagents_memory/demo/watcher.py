@@ -15,12 +15,14 @@ from PIL import Image
 from smolagents import CodeAgent, Model, Tool
 from smolagents.models import ChatMessage, MessageRole
 
-from smolagents_memory._errors import MissingExtraError
-from smolagents_memory.callbacks.failures import AlertOnFailures
-from smolagents_memory.callbacks.groups import everywhere
-from smolagents_memory.callbacks.input_messages import DropInputMessages
-from smolagents_memory.callbacks.screenshots import CaptureScreenshot
-from smolagents_memory.callbacks.timestamps import TimestampObservations
+from smolagents_memory import (
+    AlertOnFailures,
+    CaptureScreenshot,
+    DropInputMessages,
+    MissingExtraError,
+    TimestampObservations,
+    everywhere,
+)
 from smolagents_memory.testing import ScriptedModel, code
 
 

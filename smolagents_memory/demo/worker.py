@@ -10,13 +10,16 @@ from typing import Any
 
 from smolagents import Model
 
-from smolagents_memory._errors import MissingExtraError, SessionConflictError
+from smolagents_memory import (
+    EnhancedAgentMemory,
+    MiniLMEmbedder,
+    MissingExtraError,
+    RecallTool,
+    Session,
+    SessionConflictError,
+)
 from smolagents_memory.demo.screen import Screen
 from smolagents_memory.demo.watcher import TASK, watcher
-from smolagents_memory.memory.enhanced import EnhancedAgentMemory
-from smolagents_memory.search.minilm import find_model
-from smolagents_memory.sessions.session import Session
-from smolagents_memory.tools.recall import RecallTool
 
 
 def database(folder: Path) -> str:
@@ -27,10 +30,10 @@ def database(folder: Path) -> str:
 def opened_memory(folder: Path, session: Session | None = None) -> EnhancedAgentMemory:
     """Long-term memory in the demo's folder; by meaning where the model is installed, never by a download."""
     try:
-        find_model()
+        embedder = MiniLMEmbedder()
     except MissingExtraError:
-        return EnhancedAgentMemory(folder, session=session, embedder=None)
-    return EnhancedAgentMemory(folder, session=session)
+        embedder = None
+    return EnhancedAgentMemory(folder, session=session, embedder=embedder)
 
 
 def work(folder: Path, session_id: str, url: str, model: Model, *, pictures: bool, screen: Screen) -> Any:

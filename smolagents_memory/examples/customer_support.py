@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from smolagents_memory.state import TypedMemory
+from smolagents_memory import TypedMemory
 
 
 @dataclass
