@@ -9,8 +9,8 @@ from typing import Any
 from smolagents.memory import MemoryStep
 
 from smolagents_memory._errors import CallbackSignatureError
-from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.working_history import History
 
 
 AnyCallback = Callable[..., Any]

@@ -1,4 +1,4 @@
-"""How much of a prompt a step takes: its messages, and its tokens as an estimate."""
+"""What stands round the steps in an agent's prompts, in estimated tokens."""
 
 from __future__ import annotations
 
@@ -7,57 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from smolagents.agents import MultiStepAgent, populate_template
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.models import get_tool_json_schema
 
-from smolagents_memory.callbacks.messages import parts_of, shown
-from smolagents_memory.callbacks.per_step import PerStep
-from smolagents_memory.steps.notes import NoteStep
-
-
-IMAGE_TOKENS = 1000
-RENDERED = {  # what of a step is sent
-    ActionStep: ("model_output", "tool_calls", "observations", "observations_images", "error"),
-    PlanningStep: ("plan",),
-    TaskStep: ("task", "task_images"),
-    NoteStep: ("text",),
-}
-
-
-def messages_of(step: MemoryStep) -> int:
-    """How many messages the step is in the prompt."""
-    if isinstance(step, ActionStep):
-        parts = (step.model_output, step.tool_calls, step.observations, step.error)
-        return sum(part is not None for part in parts) + bool(step.observations_images)
-    if isinstance(step, (PlanningStep, TaskStep)):
-        return 2 if isinstance(step, PlanningStep) else 1
-    if isinstance(step, NoteStep):
-        return 1 if step.text else 0
-    return len(shown(step))
-
-
-def text_tokens(text: str) -> float:
-    """Four bytes a token: four characters of English, one and a third of Chinese."""
-    return len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) / 4
-
-
-def message_tokens(messages: list[Any]) -> float:
-    """The estimated tokens of some messages."""
-    parts = parts_of(messages)
-    texts = [str(part["text"]) for part in parts if "text" in part]
-    return text_tokens("".join(texts)) + 0.25 * len(texts) + IMAGE_TOKENS * (len(parts) - len(texts))
-
-
-def _step_tokens(step: MemoryStep) -> float:
-    return message_tokens(shown(step))
-
-
-_known_tokens = {cls: PerStep(_step_tokens, *fields) for cls, fields in RENDERED.items()}
-
-
-def step_tokens(step: MemoryStep) -> float:
-    """The estimated tokens of a step, worked out anew only when it has changed."""
-    return _known_tokens.get(type(step), _step_tokens)(step)
+from smolagents_memory.steps.tokens import text_tokens
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from smolagents.memory import ActionStep, MemoryStep
 from smolagents.monitoring import LogLevel
 
 from smolagents_memory._log import logger
-from smolagents_memory.callbacks.history import History
+from smolagents_memory.callbacks.working_history import History
 
 
 _telling = threading.Lock()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from smolagents.memory import ActionStep, MemoryStep
+from smolagents.memory import MemoryStep
 
-from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.working_history import History
+from smolagents_memory.steps.kinds import came_back, kind_of
 from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.steps.pins import is_pinned
 
@@ -50,11 +51,12 @@ class TruncateObservations(StepCallback):
 
 def truncate(step: MemoryStep, max_chars: int, notice: str = NOTICE) -> int:
     """Cut the middle out of a step's observation; returns how many characters it is shorter."""
-    text = getattr(step, "observations", None)
-    if not isinstance(text, str) or len(text) <= max_chars or not isinstance(step, ActionStep) or is_pinned(step):
+    text = came_back(step)
+    if not isinstance(text, str) or len(text) <= max_chars or is_pinned(step):
         return 0
-    short, total = shorten(text, max_chars, notice, was=mark_of(step, "cut_from", 0), step=step.step_number)
-    step.observations = short
+    number = getattr(step, "step_number", "")
+    short, total = shorten(text, max_chars, notice, was=mark_of(step, "cut_from", 0), step=number)
+    setattr(step, kind_of(step).text or "", short)
     set_mark(step, "cut_from", total)
     return len(text) - len(short)
 

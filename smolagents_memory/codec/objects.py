@@ -17,37 +17,25 @@ from smolagents_memory._log import say_once
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.registry import attributes, class_name, registry
 from smolagents_memory.codec.values import NotKept, Unknown
-from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.kinds import OWN_KINDS
 
 
 Define = Callable[[Any], Any]
 
 # smolagents' own dataclasses, under their own names
-STEP_CLASSES: dict[str, type] = {
+STEP_CLASSES: dict[str, type] = {kind.cls.__name__: kind.cls for kind in OWN_KINDS}
+PARTS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        memory.TaskStep,
-        memory.ActionStep,
-        memory.PlanningStep,
-        memory.SystemPromptStep,
-        memory.FinalAnswerStep,
-        NoteStep,
+        memory.ToolCall,
+        models.ChatMessage,
+        models.ChatMessageToolCall,
+        models.ChatMessageToolCallFunction,
+        monitoring.TokenUsage,
+        monitoring.Timing,
     )
 }
-_UPSTREAM: dict[str, type] = {
-    **STEP_CLASSES,
-    **{
-        cls.__name__: cls
-        for cls in (
-            memory.ToolCall,
-            models.ChatMessage,
-            models.ChatMessageToolCall,
-            models.ChatMessageToolCallFunction,
-            monitoring.TokenUsage,
-            monitoring.Timing,
-        )
-    },
-}
+_UPSTREAM: dict[str, type] = {**STEP_CLASSES, **PARTS}
 ERRORS: dict[str, type[BaseException]] = {
     cls.__name__: cls
     for cls in vars(upstream).values()

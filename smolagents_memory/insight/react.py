@@ -10,12 +10,13 @@ from smolagents import AgentLogger, AgentToolExecutionError, LogLevel
 from smolagents.memory import ActionStep, Timing, ToolCall
 from smolagents.models import MessageRole
 
-from smolagents_memory.insight.conversation import Message, conversation, role_name
+from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
 from smolagents_memory.insight.injection import steps_of
 from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
-from smolagents_memory.sessions.stepping import current_task, last_number
+from smolagents_memory.steps.answers import current_task, last_number
 from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.texts import role_name
 
 
 @dataclass

@@ -11,14 +11,16 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep
+from smolagents.memory import ActionStep, MemoryStep
 
+from smolagents_memory.insight.byte_counts import image_bytes, input_copy_bytes
 from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
-from smolagents_memory.insight.sizes import image_bytes, input_copy_bytes, text_bytes
 from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.insight.tables import stats_table
 from smolagents_memory.insight.trace import moves_of
+from smolagents_memory.steps.kinds import is_action, is_models
+from smolagents_memory.steps.tokens import text_bytes
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ def _tool_figures(executions: list[ToolExecution]) -> ToolFigures:
 
 
 def _failed(steps: Iterable[MemoryStep]) -> list[ActionStep]:
-    return [step for step in steps if isinstance(step, ActionStep) and step.error is not None]
+    return [step for step in steps if is_action(step) and step.error is not None]
 
 
 def _token_figures(steps: Sequence[MemoryStep]) -> TokenFigures:
@@ -210,7 +212,7 @@ def _token_figures(steps: Sequence[MemoryStep]) -> TokenFigures:
         usage = getattr(step, "token_usage", None)
         if usage is not None:
             rows.append((index, usage.input_tokens or 0, usage.output_tokens or 0))
-        elif isinstance(step, (ActionStep, PlanningStep)):
+        elif is_models(step):
             missing += 1
     into, out = sum(row[1] for row in rows), sum(row[2] for row in rows)
     return TokenFigures(into, out, into + out, rows, missing)

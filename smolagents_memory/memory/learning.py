@@ -15,8 +15,9 @@ from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.memory.quoting import quoted, without_recalled
-from smolagents_memory.memory.reviewing import actions, clipped, outcome
+from smolagents_memory.memory.reviewing import actions, clipped
 from smolagents_memory.search.words import query_words
+from smolagents_memory.steps.answers import outcome
 from smolagents_memory.steps.notes import NoteStep
 
 

@@ -14,7 +14,8 @@ from smolagents_memory._log import logger
 from smolagents_memory.sessions.reading import read_one
 from smolagents_memory.sessions.runs import last_run
 from smolagents_memory.sessions.sensors import watched
-from smolagents_memory.sessions.stepping import answer_of, iter_steps
+from smolagents_memory.sessions.stepping import iter_steps
+from smolagents_memory.steps.answers import answer_of
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.variables.restore import RestoreReport
 from smolagents_memory.variables.runtime import overridden_names

@@ -14,7 +14,7 @@ from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import unpack_if_whole
 from smolagents_memory.sessions.journal import Journal
-from smolagents_memory.sessions.stepping import Answer, answer_of
+from smolagents_memory.steps.answers import Answer, answer_of
 
 
 RUNNING, FINISHED, FAILED, INTERRUPTED, MAX_STEPS = "running", "finished", "failed", "interrupted", "max_steps"

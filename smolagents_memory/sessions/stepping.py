@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from dataclasses import dataclass
 from typing import Any
 
 import smolagents
 from packaging.version import Version
 from rich.text import Text
-from smolagents import AgentError, AgentGenerationError, AgentMaxStepsError, LogLevel, MultiStepAgent
+from smolagents import AgentError, AgentGenerationError, LogLevel, MultiStepAgent
 from smolagents.agent_types import handle_agent_output_types
 from smolagents.agents import ActionOutput
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep, Timing
+from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, Timing
 from smolagents.monitoring import YELLOW_HEX
+
+from smolagents_memory.steps.answers import answer_of, last_number, last_task
 
 
 _FINAL_ANSWERS_HAVE_CALLBACKS = Version(smolagents.__version__) >= Version("1.24")
@@ -73,58 +74,9 @@ def iter_steps(
     return steps
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A run's answer; in an object of its own, for the answer may well be None."""
-
-    value: Any
-
-
-def answer_of(steps: Sequence[MemoryStep], state: Mapping[str, Any] | None = None) -> Answer | None:
-    """The answer that the last action in `steps` holds, if it ended its run.
-
-    A ToolCallingAgent records only the text of its answer, to which callbacks may have added a time or the like; the
-    call's own argument is taken where it says the same, or what it names in the agent's `state`.
-    """
-    last = next((step for step in reversed(steps) if isinstance(step, ActionStep)), None)
-    if last is None or not (last.is_final_answer or isinstance(last.error, AgentMaxStepsError)):
-        return None
-    if last.action_output is None and last.code_action is None:
-        for call in last.tool_calls or ():
-            arguments = getattr(call, "arguments", None)
-            if getattr(call, "name", None) == "final_answer" and isinstance(arguments, dict):
-                argument = arguments.get("answer")
-                if state is not None and isinstance(argument, str) and argument in state:
-                    return Answer(state[argument])
-                return Answer(argument if _is_said_in(last.observations, argument) else last.observations)
-        return Answer(last.observations)
-    return Answer(last.action_output)
-
-
-def _is_said_in(observations: str | None, argument: Any) -> bool:
-    said = str(argument).strip()
-    return said == observations or (said != "" and said in (observations or ""))
-
-
-def current_task(steps: Sequence[MemoryStep]) -> int | None:
-    """The position of the last task in `steps`, if it has no answer yet."""
-    begun = _last_task(steps)
-    return None if begun is None or answer_of(steps[begun:]) is not None else begun
-
-
-def _last_task(steps: Sequence[MemoryStep]) -> int | None:
-    return max((index for index, step in enumerate(steps) if isinstance(step, TaskStep)), default=None)
-
-
-def last_number(steps: Sequence[MemoryStep]) -> int:
-    """The highest step number among `steps`, 0 if there is none."""
-    numbers = [step.step_number for step in steps if isinstance(step, ActionStep)]
-    return max((number for number in numbers if isinstance(number, int)), default=0)
-
-
 def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
     memory = agent.memory.steps
-    begun = _last_task(memory)
+    begun = last_task(memory)
     if begun is None:
         raise ValueError("there is no task in the agent's memory to go on with; give one: iter_steps(agent, task)")
     task, since = memory[begun], memory[begun:]

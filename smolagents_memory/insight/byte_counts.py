@@ -1,33 +1,25 @@
-"""How many bytes a memory's texts, images and copies of messages take."""
+"""How many bytes a memory's images and copies of messages take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from smolagents.memory import MemoryStep
 
 from smolagents_memory.history.messages import InputMessages
-from smolagents_memory.insight.conversation import parts_of
+from smolagents_memory.steps.kinds import images_of
+from smolagents_memory.steps.texts import text_of
+from smolagents_memory.steps.tokens import text_bytes
 
 
 _BYTES_PER_PIXEL = {"I": 4, "F": 4, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}
 
 
-def text_bytes(text: str) -> int:
-    """The bytes of a text in UTF-8; what no encoding allows (a lone surrogate) counts three."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
 def image_bytes(steps: Sequence[MemoryStep]) -> int:
     """The bytes of the pixels of every image in the steps; one that several steps share counts once."""
-    distinct = {id(image): image for step in steps for image in _images(step)}
+    distinct = {id(image): image for step in steps for image in images_of(step)}
     return sum(_pixel_bytes(image) for image in distinct.values())
-
-
-def _images(step: MemoryStep) -> Iterator[Any]:
-    yield from getattr(step, "task_images", None) or ()
-    yield from getattr(step, "observations_images", None) or ()
 
 
 def _pixel_bytes(image: Any) -> int:
@@ -61,4 +53,4 @@ def input_copy_bytes(steps: Sequence[MemoryStep]) -> int:
 
 
 def _content_bytes(message: Any) -> int:
-    return text_bytes(parts_of(getattr(message, "content", message))[0])
+    return text_bytes(text_of(getattr(message, "content", message)))

@@ -1,0 +1,99 @@
+"""The texts and images of chat messages, whatever form their content has, and the messages that a step shows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from smolagents.memory import MemoryStep, ToolCall
+from smolagents.models import ChatMessage, MessageRole
+
+from smolagents_memory.steps.calls import call_parts
+from smolagents_memory.steps.kinds import images_of, is_required, kind_of
+from smolagents_memory.steps.rendering import text_message
+
+
+def content_of(message: Any) -> Any:
+    """The content of a ChatMessage, or of one that is a plain dict."""
+    return message.get("content") if isinstance(message, dict) else getattr(message, "content", None)
+
+
+def parts_of(content: Any) -> list[dict[str, Any]]:
+    """A message's content as a list of parts, each with a text or an image."""
+    if isinstance(content, (list, tuple)):
+        return [part if isinstance(part, dict) else {"type": "text", "text": str(part)} for part in content]
+    return [] if content is None else [{"type": "text", "text": str(content)}]
+
+
+def parts_in(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """Every part of the messages, in order."""
+    try:  # an input is as long as the memory, and nearly always as smolagents makes it
+        return [part for message in messages for part in message.content if part.get("type", True)]
+    except (AttributeError, TypeError):
+        return [part for message in messages for part in parts_of(content_of(message))]
+
+
+def text_of(content: Any) -> str:
+    """The text in a message's content."""
+    return content if isinstance(content, str) else read_content(content)[0]
+
+
+def read_content(content: Any) -> tuple[str, list[Any]]:
+    """The text and the images in a message's content."""
+    texts, images = [], []
+    for part in parts_of(content):
+        if "image" in part:
+            images.append(part["image"])
+        elif part.get("text") is not None:
+            texts.append(str(part["text"]))
+    return "\n".join(texts), images
+
+
+def role_name(role: Any) -> str:
+    """A role as plain text, however it was written."""
+    return str(getattr(role, "value", role))
+
+
+def shown(step: MemoryStep) -> list[ChatMessage]:
+    """What the step shows the model, also where it is made by hand and upstream cannot render it."""
+    for shape in (_itself, _mended):
+        try:
+            return list(shape(step).to_messages())
+        except NotImplementedError:  # of a class that shows nothing in a prompt: a final answer, which is said
+            field = kind_of(step).text
+            return [text_message(MessageRole.ASSISTANT, str(getattr(step, field, "")))] if field else []
+        except Exception:  # noqa: BLE001 - whatever an odd step's rendering raises; the next shape is tried
+            continue
+    content = [{"type": "text", "text": text} for text in ["\n".join(_strings(step))] if text]
+    content += [{"type": "image", "image": image} for image in images_of(step)]
+    return [ChatMessage(role=MessageRole.USER, content=content)]
+
+
+def _itself(step: MemoryStep) -> MemoryStep:
+    return step
+
+
+def _mended(step: MemoryStep) -> MemoryStep:
+    """A copy whose texts are texts and whose calls are such as upstream can turn into JSON."""
+    mended: Any = copy.copy(step)
+    for field in kind_of(step).texts:
+        value = getattr(step, field, None)
+        if not isinstance(value, str) and (value is not None or is_required(step, field)):
+            setattr(mended, field, text_of(value))
+    if getattr(step, "tool_calls", None):
+        mended.tool_calls = [_mended_call(call) for call in mended.tool_calls]
+    return mended
+
+
+def _mended_call(call: Any) -> ToolCall:
+    made = ToolCall(*call_parts(call))
+    try:
+        str(made.dict())
+    except Exception:  # noqa: BLE001 - such as a list that holds itself: as Python shows it
+        made.arguments = repr(made.arguments)
+    return made
+
+
+def _strings(step: MemoryStep) -> Iterator[str]:
+    return (value for value in vars(step).values() if isinstance(value, str))
