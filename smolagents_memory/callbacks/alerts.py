@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from abc import abstractmethod
@@ -139,9 +138,4 @@ def failure_of(step: MemoryStep) -> str | None:
 
 
 def _plain(arguments: Any) -> str:
-    if isinstance(arguments, str):
-        return arguments
-    try:
-        return json.dumps(arguments, sort_keys=True, default=str)
-    except (TypeError, ValueError):  # keys of several types, or a cycle
-        return repr(arguments)
+    return repr(sorted(arguments.items(), key=str)) if isinstance(arguments, dict) else str(arguments)

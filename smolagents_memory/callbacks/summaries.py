@@ -9,13 +9,12 @@ from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory.callbacks.step_callback import StepCallback
-from smolagents_memory.callbacks.truncation import shorten
 from smolagents_memory.callbacks.working_history import SUMMARY, History, is_summary
 from smolagents_memory.steps.kinds import is_action
 from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.rendering import text_message
-from smolagents_memory.steps.texts import parts_in, shown
+from smolagents_memory.steps.texts import parts_in, shorten, shown
 
 
 PROMPT = (

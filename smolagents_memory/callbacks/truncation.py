@@ -9,9 +9,9 @@ from smolagents_memory.callbacks.working_history import History
 from smolagents_memory.steps.kinds import came_back, kind_of
 from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.steps.pins import is_pinned
+from smolagents_memory.steps.texts import shorten
 
 
-CUT = "\n[… {cut} characters cut …]\n"
 NOTICE = "\n[… {cut} of {total} characters cut; to read them, call again for just that part …]\n"
 
 
@@ -59,18 +59,3 @@ def truncate(step: MemoryStep, max_chars: int, notice: str = NOTICE) -> int:
     setattr(step, kind_of(step).text or "", short)
     set_mark(step, "cut_from", total)
     return len(text) - len(short)
-
-
-def shorten(text: str, max_chars: int, notice: str = CUT, *, was: int = 0, step: int | str = "") -> tuple[str, int]:
-    """Head and tail of a text within `max_chars`, and the length of the whole, which `was` longer if cut before."""
-    total = max(len(text), was)
-    if len(text) <= max_chars:
-        return text, total
-    for wording in (notice, CUT, "…"):
-        said = wording.format(cut=f"{total:,}", total=f"{total:,}", step=step)
-        if len(said) <= max_chars * 2 // 3 or wording == "…":
-            break
-    room = max(0, max_chars - len(said))
-    tail = room // 3
-    said = wording.format(cut=f"{total - room:,}", total=f"{total:,}", step=step)
-    return (text[: room - tail] + said + text[len(text) - tail :])[:max_chars], total

@@ -37,12 +37,9 @@ class History:
 
     def earlier_actions(self) -> Iterator[ActionStep]:
         """The action steps before the current one, newest first."""
-        at = len(self.steps) - 1
-        if self.steps and self.steps[-1] is not self.step:
-            at = next((index for index, step in enumerate(self.steps) if step is self.step), at + 1)
-        for index in range(at - 1, -1, -1):
-            if is_action(step := self.steps[index]):
-                yield step
+        before = range(len(self.steps) - 1, -1, -1)
+        at = next((index for index in before if self.steps[index] is self.step), len(self.steps))
+        return filter(is_action, (self.steps[index] for index in before if index < at))
 
     def droppable(self, *, summaries: bool = False) -> list[MemoryStep]:
         """The steps that may go, oldest first: all but the tasks of this run, pinned steps and the newest step.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -41,20 +41,13 @@ def conversation(memory: Source, role: str | None = None) -> list[Message]:
     ('user', 'New task:\\nCount to three.')
     """
     recorded = read_memory(memory)
-    messages = [*_prompt(recorded.system_prompt), *_said(recorded.steps)]
-    return messages if role is None else [message for message in messages if message.role == role]
-
-
-def _prompt(system_prompt: str | None) -> Iterator[Message]:
-    if system_prompt is not None:
-        yield Message("system", system_prompt)
-
-
-def _said(steps: Sequence[MemoryStep]) -> Iterator[Message]:
-    for (index, step), timestamp in zip(enumerate(steps), times_of(steps), strict=True):
+    prompt = recorded.system_prompt
+    messages = [] if prompt is None else [Message("system", prompt)]
+    for (index, step), timestamp in zip(enumerate(recorded.steps), times_of(recorded.steps), strict=True):
         for message in shown(step):
             text, images = read_content(message.content)
-            yield Message(role_name(message.role), text, timestamp, images, index)
+            messages.append(Message(role_name(message.role), text, timestamp, images, index))
+    return messages if role is None else [message for message in messages if message.role == role]
 
 
 def times_of(steps: Sequence[MemoryStep]) -> list[datetime | None]:

@@ -52,14 +52,14 @@ def inject_observation(target: Target, observation: str, images: list[Any] | Non
     >>> step.to_messages()[0].content[0]["text"]
     'Observation:\\nThe service was restarted at noon.'
     """
-    steps, now = steps_of(target), time.time()
-    begun = current_task(steps)
-    step = ActionStep(
-        step_number=last_number(steps[begun or 0 :]),
-        timing=Timing(start_time=now, end_time=now),
-        observations=observation,
-        observations_images=images,
-    )
+    return add_action(target, time.time(), observations=observation, observations_images=images)
+
+
+def add_action(target: Target, started: float, seconds: float = 0.0, **held: Any) -> ActionStep:
+    """Add an action that takes none of the run's steps: its number is that of the last."""
+    steps = steps_of(target)
+    number = last_number(steps[current_task(steps) or 0 :])
+    step = ActionStep(step_number=number, timing=Timing(start_time=started, end_time=started + seconds), **held)
     steps.append(step)
     return step
 

@@ -13,14 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from smolagents.memory import ActionStep, MemoryStep
 
-from smolagents_memory.insight.byte_counts import image_bytes, input_copy_bytes
 from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
 from smolagents_memory.insight.sources import Source, read_memory
 from smolagents_memory.insight.tables import stats_table
 from smolagents_memory.insight.trace import moves_of
 from smolagents_memory.steps.kinds import is_action, is_models
-from smolagents_memory.steps.tokens import text_bytes
+from smolagents_memory.steps.tokens import image_bytes, input_copy_bytes, text_bytes
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from smolagents_memory.steps.calls import CODE, Call, calls_made, error_of
 from smolagents_memory.steps.kinds import is_action, is_plan, is_task
 from smolagents_memory.steps.marks import returned_text
 from smolagents_memory.steps.rendering import text_message
-from smolagents_memory.steps.texts import text_of
+from smolagents_memory.steps.texts import shorten, text_of
 
 
 _CLIP = 300
@@ -122,8 +122,4 @@ def runs(steps: Iterable[MemoryStep]) -> Iterator[tuple[TaskStep | None, list[Me
 
 def clipped(text: str | None, length: int) -> str:
     """The beginning and the end of a long text."""
-    text = (text or "").strip()
-    if len(text) <= length:
-        return text
-    half = (length - 5) // 2
-    return f"{text[:half]} … {text[-half:]}"
+    return shorten((text or "").strip(), length, " … ")[0]

@@ -12,15 +12,8 @@ from typing import Any, Literal, TypeGuard
 
 from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep
 
+from smolagents_memory.steps import rendering
 from smolagents_memory.steps.notes import NoteStep
-from smolagents_memory.steps.rendering import (
-    Rendered,
-    render_action,
-    render_note,
-    render_plan,
-    render_prompt,
-    render_task,
-)
 
 
 Role = Literal["task", "action", "plan", "prompt", "note", "final"]
@@ -50,21 +43,16 @@ class Kind:
     said: str | None = None
     images: str | None = None
     also: tuple[str, ...] = ()
-    render: Callable[[Any], Rendered] | None = None
-
-    @functools.cached_property
-    def texts(self) -> tuple[str, ...]:
-        """The fields that hold text."""
-        return tuple(field for field in (self.said, self.text) if field)
+    render: Callable[[Any], rendering.Rendered] | None = None
 
     @functools.cached_property
     def shown(self) -> tuple[str, ...]:
         """All fields that the model is shown something of."""
-        return (*self.texts, *self.also, *((self.images,) if self.images else ()))
+        return tuple(filter(None, (self.said, self.text, self.images, *self.also)))
 
 
 OWN_KINDS = (
-    Kind(TaskStep, "task", "Task", "task", images="task_images", render=render_task),
+    Kind(TaskStep, "task", "Task", "task", images="task_images", render=rendering.task),
     Kind(
         ActionStep,
         "action",
@@ -74,12 +62,12 @@ OWN_KINDS = (
         said="model_output",
         images="observations_images",
         also=("tool_calls", "error"),
-        render=render_action,
+        render=rendering.action,
     ),
-    Kind(PlanningStep, "plan", "Plan", "plan", render=render_plan),
-    Kind(SystemPromptStep, "prompt", "System prompt", "system_prompt", render=render_prompt),
+    Kind(PlanningStep, "plan", "Plan", "plan", render=rendering.plan),
+    Kind(SystemPromptStep, "prompt", "System prompt", "system_prompt", render=rendering.prompt),
     Kind(FinalAnswerStep, "final", "Final answer", "output"),
-    Kind(NoteStep, "note", text="text", also=("role",), render=render_note),
+    Kind(NoteStep, "note", text="text", also=("role",), render=rendering.note),
 )
 _KINDS: dict[type, Kind] = {kind.cls: kind for kind in OWN_KINDS}
 _UNKNOWN = Kind(MemoryStep)
@@ -108,7 +96,7 @@ def exact_kind(step: object) -> Kind | None:
     return _KINDS.get(type(step))
 
 
-def render(step: MemoryStep) -> Rendered:
+def render(step: MemoryStep) -> rendering.Rendered:
     """The messages of a step, for references to them; none if its class is not known exactly."""
     kind = exact_kind(step)
     return [] if kind is None or kind.render is None else kind.render(step)

@@ -21,24 +21,24 @@ def text_message(role: MessageRole, text: str) -> ChatMessage:
     return ChatMessage(role=role, content=[{"type": "text", "text": text}])
 
 
-def render_note(step: NoteStep) -> Rendered:
+def note(step: NoteStep) -> Rendered:
     """The note, under its role."""
     return [text_message(step.role, step.text)]
 
 
-def render_prompt(step: SystemPromptStep) -> Rendered:
+def prompt(step: SystemPromptStep) -> Rendered:
     """The system prompt."""
     return [text_message(MessageRole.SYSTEM, step.system_prompt)]
 
 
-def render_task(step: TaskStep) -> Rendered:
+def task(step: TaskStep) -> Rendered:
     """The task with its images."""
     message = text_message(MessageRole.USER, f"New task:\n{step.task}")
     message.content.extend({"type": "image", "image": image} for image in step.task_images or ())
     return [message]
 
 
-def render_plan(step: PlanningStep) -> Rendered:
+def plan(step: PlanningStep) -> Rendered:
     """The plan, and the request to carry it out."""
     if not isinstance(step.plan, str):
         return []
@@ -48,9 +48,9 @@ def render_plan(step: PlanningStep) -> Rendered:
     ]
 
 
-def render_action(step: ActionStep) -> Rendered:
+def action(step: ActionStep) -> Rendered:
     """Output, calls, images, observations, error: each at its own place, whether it is there or not."""
-    calls = [_call(each) for each in step.tool_calls or ()]
+    calls = [_told(each) for each in step.tool_calls or ()]
     images = [{"type": "image", "image": image} for image in step.observations_images or ()]
     error = None
     if step.error is not None:
@@ -69,7 +69,7 @@ def render_action(step: ActionStep) -> Rendered:
     ]
 
 
-def _call(call: ToolCall) -> dict[str, object] | None:
+def _told(call: ToolCall) -> dict[str, object] | None:
     if type(call.arguments) is not str or call.arguments.lstrip()[:1] in ("{", "["):
         return None  # smolagents rewrites these on their way into the message
     return {

@@ -14,6 +14,9 @@ from smolagents_memory.steps.kinds import images_of, is_required, kind_of
 from smolagents_memory.steps.rendering import text_message
 
 
+CUT = "\n[… {cut} characters cut …]\n"
+
+
 def content_of(message: Any) -> Any:
     """The content of a ChatMessage, or of one that is a plain dict."""
     return message.get("content") if isinstance(message, dict) else getattr(message, "content", None)
@@ -77,7 +80,7 @@ def _itself(step: MemoryStep) -> MemoryStep:
 def _mended(step: MemoryStep) -> MemoryStep:
     """A copy whose texts are texts and whose calls are such as upstream can turn into JSON."""
     mended: Any = copy.copy(step)
-    for field in kind_of(step).texts:
+    for field in filter(None, (kind_of(step).said, kind_of(step).text)):
         value = getattr(step, field, None)
         if not isinstance(value, str) and (value is not None or is_required(step, field)):
             setattr(mended, field, text_of(value))
@@ -97,3 +100,18 @@ def _mended_call(call: Any) -> ToolCall:
 
 def _strings(step: MemoryStep) -> Iterator[str]:
     return (value for value in vars(step).values() if isinstance(value, str))
+
+
+def shorten(text: str, max_chars: int, notice: str = CUT, *, was: int = 0, step: int | str = "") -> tuple[str, int]:
+    """Head and tail of a text within `max_chars`, and the length of the whole, which `was` longer if cut before."""
+    total = max(len(text), was)
+    if len(text) <= max_chars:
+        return text, total
+    for wording in (notice, CUT, "…"):
+        said = wording.format(cut=f"{total:,}", total=f"{total:,}", step=step)
+        if len(said) <= max_chars * 2 // 3 or wording == "…":
+            break
+    room = max(0, max_chars - len(said))
+    tail = room // 3
+    said = wording.format(cut=f"{total - room:,}", total=f"{total:,}", step=step)
+    return (text[: room - tail] + said + text[len(text) - tail :])[:max_chars], total
