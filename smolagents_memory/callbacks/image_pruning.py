@@ -15,7 +15,7 @@ from smolagents_memory.steps.kinds import images_of, kind_of
 from smolagents_memory.steps.marks import add_text, mark_of, set_mark
 from smolagents_memory.steps.per_step import PerStep
 from smolagents_memory.steps.pins import is_pinned
-from smolagents_memory.steps.texts import content_of, parts_of
+from smolagents_memory.steps.texts import content_of, parts_in
 
 
 Place = tuple[MemoryStep, int]
@@ -141,8 +141,12 @@ def _look_into_inputs(step: MemoryStep) -> list[tuple[int, int]]:
     messages = step.__dict__["model_input_messages"]
     if not isinstance(messages, list) or getattr(messages, "untouched", False):  # not even read from its file yet
         return []
-    parts = ((at, part) for at, message in enumerate(messages) for part in parts_of(content_of(message)))
-    return [(at, id(part["image"])) for at, part in parts if "image" in part]
+    try:  # an input is as long as the memory, and nearly always as smolagents makes it
+        return [(at, id(part["image"])) for at, msg in enumerate(messages) for part in msg.content if "image" in part]
+    except (AttributeError, TypeError):
+        return [
+            (at, id(part["image"])) for at, msg in enumerate(messages) for part in parts_in([msg]) if "image" in part
+        ]
 
 
 _images_in_inputs = PerStep(_look_into_inputs, lambda step: ("model_input_messages",))

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from smolagents.memory import ActionStep, MemoryStep
+from smolagents.memory import MemoryStep
 
 from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
@@ -150,13 +150,14 @@ def analyze(memory: Source) -> MemoryStats:
     for message, size in zip(messages, text, strict=True):
         if message.step is not None:
             growth[message.step] += size
+    actions = filter(is_action, recorded.steps)
     return MemoryStats(
         messages=_message_figures(messages),
         tools=_tool_figures(tool_executions(recorded)),
         steps=StepFigures(
             total_steps=len(recorded.steps),
             by_kind=dict(Counter(type(step).__name__ for step in recorded.steps)),
-            errors=dict(Counter(type(step.error).__name__ for step in _failed(recorded.steps))),
+            errors=dict(Counter(type(step.error).__name__ for step in actions if step.error is not None)),
             step_distribution=dict(Counter(move.step_type for step in recorded.steps for move in moves_of(step))),
         ),
         tokens=_token_figures(recorded.steps),
@@ -199,10 +200,6 @@ def _tool_figures(executions: list[ToolExecution]) -> ToolFigures:
         failures=dict(failures),
         in_code=dict(Counter(execution.tool_name for execution in executions if execution.source == "code")),
     )
-
-
-def _failed(steps: Iterable[MemoryStep]) -> list[ActionStep]:
-    return [step for step in steps if is_action(step) and step.error is not None]
 
 
 def _token_figures(steps: Sequence[MemoryStep]) -> TokenFigures:

@@ -69,48 +69,57 @@ OWN_KINDS = (
     Kind(FinalAnswerStep, "final", "Final answer", "output"),
     Kind(NoteStep, "note", text="text", also=("role",), render=rendering.note),
 )
-_KINDS: dict[type, Kind] = {kind.cls: kind for kind in OWN_KINDS}
+
+
+class _Kinds(dict[type, Kind]):
+    """The table; what is not in it is looked up by its bases, and not entered: a subclass may show more than they."""
+
+    def __init__(self) -> None:
+        super().__init__({kind.cls: kind for kind in OWN_KINDS})
+        self.inherited: dict[type, Kind] = {}
+
+    def __missing__(self, cls: type) -> Kind:
+        if cls not in self.inherited:
+            self.inherited[cls] = next((self[base] for base in cls.__mro__ if base in self), _UNKNOWN)
+        return self.inherited[cls]
+
+
+_KINDS = _Kinds()
 _UNKNOWN = Kind(MemoryStep)
 
 
 def add_kind(kind: Kind) -> None:
     """Make one more class known, or another entry for one, in this process."""
     _KINDS[kind.cls] = kind
-    _kind_of_class.cache_clear()
-
-
-@functools.lru_cache(maxsize=256)
-def _kind_of_class(cls: type) -> Kind:
-    return next((_KINDS[base] for base in cls.__mro__ if base in _KINDS), _UNKNOWN)
+    _KINDS.inherited.clear()
 
 
 def kind_of(step: object) -> Kind:
     """The step's kind."""
-    cls: Any = type(step)
-    kind: Kind = _kind_of_class(cls)
-    return kind
+    return _KINDS[type(step)]
 
 
-def exact_kind(step: object) -> Kind | None:
-    """The step's kind if its very class is in the table: a subclass may show more than its base does."""
-    return _KINDS.get(type(step))
+def shown_fields(step: object) -> tuple[str, ...] | None:
+    """The fields that the model is shown something of, if the very class is known: a subclass may show others."""
+    kind = _KINDS.get(type(step))
+    return None if kind is None else kind.shown
 
 
 def render(step: MemoryStep) -> rendering.Rendered:
-    """The messages of a step, for references to them; none if its class is not known exactly."""
-    kind = exact_kind(step)
+    """The messages of a step, for references to them; none if its very class is not known."""
+    kind = _KINDS.get(type(step))
     return [] if kind is None or kind.render is None else kind.render(step)
 
 
 def came_back(step: MemoryStep) -> Any:
     """What came back in the step, as it stands there now, callbacks' additions included; None where nothing can."""
-    kind = kind_of(step)
+    kind = _KINDS[type(step)]
     return getattr(step, kind.text, None) if kind.came_back and kind.text else None
 
 
 def images_of(step: MemoryStep) -> Sequence[Any]:
     """The images in the step."""
-    field = kind_of(step).images
+    field = _KINDS[type(step)].images
     return (getattr(step, field, None) or ()) if field else ()
 
 

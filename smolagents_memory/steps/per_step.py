@@ -20,18 +20,20 @@ class PerStep(Generic[Value]):
     """
 
     def __init__(
-        self, work_out: Callable[[MemoryStep], Value], fields: Callable[[MemoryStep], tuple[str, ...]]
+        self, work_out: Callable[[MemoryStep], Value], fields: Callable[[MemoryStep], tuple[str, ...] | None]
     ) -> None:
         self._work_out, self._fields = work_out, fields
         self._known: dict[int, tuple[weakref.ref[MemoryStep], list[Any], Value]] = {}
 
     def __call__(self, step: MemoryStep) -> Value:
         """The step's value."""
-        held = step.__dict__
+        held, fields = step.__dict__, self._fields(step)
+        if fields is None:  # nobody knows when it changes
+            return self._work_out(step)
         # which object each is and how long: one that takes a freed one's place has another length
         state = [
             (id(value), len(value)) if isinstance(value := held.get(field), (str, list)) else id(value)
-            for field in self._fields(step)
+            for field in fields
         ]
         known = self._known.get(id(step))
         if known is not None and known[0]() is step and known[1] == state:

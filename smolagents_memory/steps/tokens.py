@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.steps.kinds import exact_kind, images_of, kind_of
+from smolagents_memory.steps.kinds import images_of, shown_fields
 from smolagents_memory.steps.per_step import PerStep
 from smolagents_memory.steps.texts import parts_in, shown, text_of
 
@@ -45,13 +45,8 @@ def _measured(step: MemoryStep) -> Size:
     return Size(len(messages), message_tokens(messages))
 
 
-_known = PerStep(_measured, lambda step: kind_of(step).shown)
-
-
-def size_of(step: MemoryStep) -> Size:
-    """What the step takes in the prompt, worked out anew only when it has changed."""
-    # a subclass may show other fields than those that are known
-    return _measured(step) if exact_kind(step) is None else _known(step)
+size_of = PerStep(_measured, shown_fields)
+"""What a step takes in the prompt, worked out anew only when it has changed."""
 
 
 def messages_of(step: MemoryStep) -> int:
