@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from smolagents.memory import MemoryStep
 
 from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
 from smolagents_memory.insight.sources import Source, read_memory
-from smolagents_memory.insight.tables import stats_table
 from smolagents_memory.insight.trace import moves_of
 from smolagents_memory.steps.kinds import is_action, is_models
 from smolagents_memory.steps.tokens import image_bytes, input_copy_bytes, text_bytes
+
+
+_TITLES = {"messages": "Messages", "tools": "Tools", "steps": "Steps", "tokens": "Tokens", "memory_size": "Size"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class MemoryStats:
         return plain
 
     def __rich__(self) -> Table:
-        return stats_table([("", self.to_dict())])
+        return _table([("", self.to_dict())])
 
     def __str__(self) -> str:
         return _printed(self.__rich__())
@@ -117,15 +120,16 @@ class Comparison:
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """Every figure that is a number in either, with the difference b - a; what one lacks counts as nothing."""
-        left, right = dict(_numbers(self.a.to_dict())), dict(_numbers(self.b.to_dict()))
+        left, right = dict(_flat(self.a.to_dict())), dict(_flat(self.b.to_dict()))
         rows: dict[str, dict[str, float | None]] = {}
-        for name in dict.fromkeys((*left, *right)):
-            a, b = left.get(name), right.get(name)
-            rows[name] = {"a": a, "b": b, "difference": (b or 0) - (a or 0)}
+        for names in dict.fromkeys((*left, *right)):
+            a, b = left.get(names), right.get(names)
+            if isinstance(a, (int, float)) or isinstance(b, (int, float)):
+                rows[".".join(names)] = {"a": a, "b": b, "difference": (b or 0) - (a or 0)}
         return rows
 
     def __rich__(self) -> Table:
-        return stats_table([("a", self.a.to_dict()), ("b", self.b.to_dict())])
+        return _table([("a", self.a.to_dict()), ("b", self.b.to_dict())])
 
     def __str__(self) -> str:
         return _printed(self.__rich__())
@@ -150,6 +154,7 @@ def analyze(memory: Source) -> MemoryStats:
     for message, size in zip(messages, text, strict=True):
         if message.step is not None:
             growth[message.step] += size
+    sizes = (sum(text), image_bytes(recorded.steps), input_copy_bytes(recorded.steps))
     actions = filter(is_action, recorded.steps)
     return MemoryStats(
         messages=_message_figures(messages),
@@ -161,7 +166,7 @@ def analyze(memory: Source) -> MemoryStats:
             step_distribution=dict(Counter(move.step_type for step in recorded.steps for move in moves_of(step))),
         ),
         tokens=_token_figures(recorded.steps),
-        memory_size=_sizes(sum(text), recorded.steps),
+        memory_size=SizeFigures(*(size / 1024 for size in (*sizes, sum(sizes)))),
         growth=growth,
         seconds=_seconds(recorded.steps),
         analysis_timestamp=datetime.now(timezone.utc).isoformat(),
@@ -214,11 +219,6 @@ def _token_figures(steps: Sequence[MemoryStep]) -> TokenFigures:
     return TokenFigures(into, out, into + out, rows, missing)
 
 
-def _sizes(text: int, steps: Sequence[MemoryStep]) -> SizeFigures:
-    images, copies = image_bytes(steps), input_copy_bytes(steps)
-    return SizeFigures(text / 1024, images / 1024, copies / 1024, (text + images + copies) / 1024)
-
-
 def _seconds(steps: Sequence[MemoryStep]) -> float | None:
     timings = [step.timing for step in steps if getattr(step, "timing", None) is not None]
     begun = [timing.start_time for timing in timings if timing.start_time is not None]
@@ -226,12 +226,35 @@ def _seconds(steps: Sequence[MemoryStep]) -> float | None:
     return max(ended) - min(begun) if begun and ended else None
 
 
-def _numbers(figures: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, float]]:
+def _flat(figures: dict[str, Any], *before: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every figure by the names that lead to it; lists are none."""
     for name, value in figures.items():
         if isinstance(value, dict):
-            yield from _numbers(value, f"{prefix}{name}.")
-        elif isinstance(value, (int, float)):
-            yield prefix + name, value
+            yield from _flat(value, *before, name)
+        elif not isinstance(value, list):
+            yield (*before, name), value
+
+
+def _table(columns: Sequence[tuple[str, dict[str, Any]]]) -> Table:
+    """One column of figures for each MemoryStats, given as (heading, its dict)."""
+    table = Table(title="Memory", title_justify="left")
+    table.add_column("")
+    for heading, _ in columns:
+        table.add_column(Text(heading), justify="right")
+    for key, title in _TITLES.items():
+        table.add_section()
+        table.add_row(Text(title, style="bold"))
+        rows = [dict(_flat(figures[key])) for _, figures in columns]
+        for names in dict.fromkeys(names for column in rows for names in column):
+            label = ": ".join((names[0].replace("_", " "), *names[1:]))
+            table.add_row(Text(f"  {label}"), *(Text(_shown(column.get(names))) for column in rows))
+    return table
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
 
 
 def _printed(table: Table) -> str:

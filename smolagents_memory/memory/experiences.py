@@ -29,7 +29,7 @@ def experiences(task: TaskStep, steps: Sequence[MemoryStep], clean: Clean) -> It
     for number, action in enumerate(done):
         if action.error:
             yield _failure(action, done[number + 1 :], clean)
-        elif action.result.strip() and not action.final and not _is_answer(action):
+        elif action.result.strip() and not action.final and action.tool != "final_answer":
             text = f"{clipped(clean(str(action)), _TEXT)} → {clipped(clean(action.result), _TEXT)}"
             yield {"text": text, "kind": "action", "importance": 0.7, "meta": {"tool": action.tool}}
     answer, failure = outcome(steps)
@@ -64,10 +64,6 @@ def _calls_memory_alone(code: str) -> bool:
     """Whether all that a piece of code does is to ask memory, and perhaps to print the answer."""
     called = set(_CALLED.findall(code)) - {"print"}
     return bool(called) and called <= MEMORY_TOOLS
-
-
-def _is_answer(action: Action) -> bool:
-    return action.tool == "final_answer"
 
 
 class Reflector:

@@ -9,6 +9,7 @@ from typing import Any
 from smolagents import AgentMaxStepsError
 from smolagents.memory import ActionStep, MemoryStep
 
+from smolagents_memory.steps.calls import calls_of
 from smolagents_memory.steps.kinds import is_action, is_task
 from smolagents_memory.steps.marks import mark_of
 
@@ -29,21 +30,17 @@ def answer_of(steps: Sequence[MemoryStep], state: Mapping[str, Any] | None = Non
     last = last_action(steps)
     if last is None or not (last.is_final_answer or isinstance(last.error, AgentMaxStepsError)):
         return None
-    if last.action_output is None and last.code_action is None:
-        for call in last.tool_calls or ():
-            arguments = getattr(call, "arguments", None)
-            if getattr(call, "name", None) == "final_answer" and isinstance(arguments, dict):
-                argument = arguments.get("answer")
-                if state is not None and isinstance(argument, str) and argument in state:
-                    return Answer(state[argument])
-                return Answer(argument if _is_said_in(last.observations, argument) else last.observations)
-        return Answer(last.observations)
-    return Answer(last.action_output)
-
-
-def _is_said_in(observations: str | None, argument: Any) -> bool:
+    if last.action_output is not None or last.code_action is not None:
+        return Answer(last.action_output)
+    observed = last.observations
+    given = next((arguments for name, arguments, _ in calls_of(last) if name == "final_answer"), None)
+    if not isinstance(given, dict):
+        return Answer(observed)
+    argument = given.get("answer")
+    if state is not None and isinstance(argument, str) and argument in state:
+        return Answer(state[argument])
     said = str(argument).strip()
-    return said == observations or (said != "" and said in (observations or ""))
+    return Answer(argument if said == observed or (said and said in (observed or "")) else observed)
 
 
 def outcome(steps: Sequence[MemoryStep]) -> tuple[str | None, str | None]:

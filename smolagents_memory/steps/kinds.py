@@ -71,32 +71,25 @@ OWN_KINDS = (
 )
 
 
-class _Kinds(dict[type, Kind]):
-    """The table; what is not in it is looked up by its bases, and not entered: a subclass may show more than they."""
-
-    def __init__(self) -> None:
-        super().__init__({kind.cls: kind for kind in OWN_KINDS})
-        self.inherited: dict[type, Kind] = {}
-
-    def __missing__(self, cls: type) -> Kind:
-        if cls not in self.inherited:
-            self.inherited[cls] = next((self[base] for base in cls.__mro__ if base in self), _UNKNOWN)
-        return self.inherited[cls]
-
-
-_KINDS = _Kinds()
+_KINDS: dict[type, Kind] = {kind.cls: kind for kind in OWN_KINDS}
 _UNKNOWN = Kind(MemoryStep)
 
 
 def add_kind(kind: Kind) -> None:
     """Make one more class known, or another entry for one, in this process."""
     _KINDS[kind.cls] = kind
-    _KINDS.inherited.clear()
+    _kind_of_class.cache_clear()
 
 
-def kind_of(step: object) -> Kind:
+@functools.lru_cache(maxsize=256)
+def _kind_of_class(cls: type) -> Kind:
+    return next((_KINDS[base] for base in cls.__mro__ if base in _KINDS), _UNKNOWN)
+
+
+def kind_of(step: Any) -> Kind:
     """The step's kind."""
-    return _KINDS[type(step)]
+    cls: Any = type(step)
+    return _kind_of_class(cls)
 
 
 def shown_fields(step: object) -> tuple[str, ...] | None:
@@ -113,13 +106,13 @@ def render(step: MemoryStep) -> rendering.Rendered:
 
 def came_back(step: MemoryStep) -> Any:
     """What came back in the step, as it stands there now, callbacks' additions included; None where nothing can."""
-    kind = _KINDS[type(step)]
+    kind = kind_of(step)
     return getattr(step, kind.text, None) if kind.came_back and kind.text else None
 
 
 def images_of(step: MemoryStep) -> Sequence[Any]:
     """The images in the step."""
-    field = _KINDS[type(step)].images
+    field = kind_of(step).images
     return (getattr(step, field, None) or ()) if field else ()
 
 

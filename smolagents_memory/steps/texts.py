@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from smolagents.memory import MemoryStep, ToolCall
@@ -60,21 +60,19 @@ def role_name(role: Any) -> str:
 
 def shown(step: MemoryStep) -> list[ChatMessage]:
     """What the step shows the model, also where it is made by hand and upstream cannot render it."""
-    for shape in (_itself, _mended):
+    for as_it_is in (True, False):
         try:
-            return list(shape(step).to_messages())
+            return list((step if as_it_is else _mended(step)).to_messages())
         except NotImplementedError:  # of a class that shows nothing in a prompt: a final answer, which is said
             field = kind_of(step).text
             return [text_message(MessageRole.ASSISTANT, str(getattr(step, field, "")))] if field else []
         except Exception:  # noqa: BLE001 - whatever an odd step's rendering raises; the next shape is tried
             continue
-    content = [{"type": "text", "text": text} for text in ["\n".join(_strings(step))] if text]
-    content += [{"type": "image", "image": image} for image in images_of(step)]
-    return [ChatMessage(role=MessageRole.USER, content=content)]
-
-
-def _itself(step: MemoryStep) -> MemoryStep:
-    return step
+    message = text_message(
+        MessageRole.USER, "\n".join(value for value in vars(step).values() if isinstance(value, str))
+    )
+    message.content.extend({"type": "image", "image": image} for image in images_of(step))
+    return [message]
 
 
 def _mended(step: MemoryStep) -> MemoryStep:
@@ -96,10 +94,6 @@ def _mended_call(call: Any) -> ToolCall:
     except Exception:  # noqa: BLE001 - such as a list that holds itself: as Python shows it
         made.arguments = repr(made.arguments)
     return made
-
-
-def _strings(step: MemoryStep) -> Iterator[str]:
-    return (value for value in vars(step).values() if isinstance(value, str))
 
 
 def shorten(text: str, max_chars: int, notice: str = CUT, *, was: int = 0, step: int | str = "") -> tuple[str, int]:
