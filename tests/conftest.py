@@ -24,8 +24,10 @@ def postgres_server() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The URL of a real Postgres server."""
+    """The URL of a real Postgres server that all tests share. Nobody pulls its plug: it need not wait for the disk."""
     with postgres_server() as server:
+        for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
+            server.psql(statement)
         yield server.get_uri()
 
 

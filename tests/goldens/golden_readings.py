@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from golden_stories import ANN, BOB, DAY, NOW, PROBE, QUERIES, Clock, GoldenEmbedder, golden_coder, golden_states
+from golden_memories import ANN, BOB, DAY, QUERIES, Clock, GoldenEmbedder
+from golden_stories import NOW, PROBE, golden_coder, golden_states
 from PIL import Image
 from smolagents.agent_types import AgentImage
 from smolagents.monitoring import AgentLogger
@@ -177,18 +178,26 @@ def read_by_attaching(storage: str) -> dict[str, Any]:
 SCOPES: dict[str, dict[str, Any] | None] = {"nobody's": None, "ann": ANN, "bob": BOB}
 
 
-def opened(place: str, scope: dict[str, Any] | None = None, *, embedder: Any = GoldenEmbedder) -> EnhancedAgentMemory:
+def opened(place: str, scope: dict[str, Any] | None = None, *, embedder: Any = None) -> EnhancedAgentMemory:
     """The memory of a scope, at the time at which the goldens were made."""
-    return EnhancedAgentMemory(place, scope=scope, embedder=embedder and embedder(), clock=Clock(NOW))
+    return EnhancedAgentMemory(place, scope=scope, embedder=embedder or GoldenEmbedder(), clock=Clock(NOW))
 
 
-def read_memories(place: str, *, scopes: Iterable[str] = SCOPES, embedder: Any = GoldenEmbedder) -> dict[str, Any]:
+def read_memories(place: str, *, scopes: Iterable[str] = SCOPES) -> dict[str, Any]:
     """All there is to read of a place's memories, scope by scope. Recalling counts as use: read a copy."""
     found = {}
     for name in scopes:
+        embedder = GoldenEmbedder()
         with opened(place, SCOPES[name], embedder=embedder) as memory:
             found[name] = read_memory(memory)
+        found[name]["embedded"] = embedder.documents  # a vector that was lost would come back unseen
     return as_json(found)
+
+
+def read_words(place: str) -> dict[str, Any]:
+    """The same of memories that have no vectors, and are to get none."""
+    with EnhancedAgentMemory(place, embedder=None, clock=Clock(NOW)) as memory:
+        return as_json(read_memory(memory))
 
 
 def read_memory(memory: EnhancedAgentMemory) -> dict[str, Any]:
@@ -211,7 +220,6 @@ def read_memory(memory: EnhancedAgentMemory) -> dict[str, Any]:
         "neighbours": {source: [key for _, key in sorted(there)] for source, there in by_place.items()},
         "recalled": recalled,
         "uses": {record.key: [record.uses, record.touched] for record in records_of(memory)},
-        "reindexed": memory.reindex()["embedded"],
     }
 
 

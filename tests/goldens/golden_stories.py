@@ -1,4 +1,4 @@
-"""What a place of the goldens is filled with: agents that live and are killed, memories of every kind.
+"""The sessions that a place of the goldens is filled with: agents that live, and one that is killed.
 
 Frozen: `make.py` ran this on the released code, and what it wrote is in `data`.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +22,9 @@ from smolagents.monitoring import Timing, TokenUsage
 
 from smolagents_memory import (
     DropInputMessages,
-    EnhancedAgentMemory,
-    ForgettingCurve,
     NoteStep,
     Session,
     SessionManager,
-    SqlStore,
     TruncateObservations,
     TypedMemory,
     pin,
@@ -37,12 +33,10 @@ from smolagents_memory import (
 from smolagents_memory.testing import ScriptedModel, call, code
 
 
-NOW = 1_760_000_000.0  # the time in which memories live
-DAY = 86_400.0
+NOW = 1_760_000_000.0
 ODD_ID = "odd/id 42 ü \ud800"
 ODD_TEXT = "NUL \x00, a lone \ud83d, an emoji 😀, \u2028 and a tab\t."
 IMPORTS = ["collections", "dataclasses", "enum", "functools", "numpy.*", "pandas.*", "socket"]
-ANN, BOB = {"user": "ann"}, {"user": "bob", "team": 7}
 
 
 @tool
@@ -73,33 +67,6 @@ class Remark(MemoryStep):
 
     def to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
         return [ChatMessage(role=MessageRole.USER, content=self.text)]
-
-
-class GoldenEmbedder:
-    """Word hashes as vectors: the same on every machine."""
-
-    name = "golden-hash"
-    width = 32
-
-    def embed_documents(self, texts: Any) -> Any:
-        import numpy
-
-        rows = numpy.zeros((len(texts), self.width), dtype=numpy.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for word in text.lower().split():
-                row[zlib.crc32(word.strip(".,:;?!").encode("utf-8", "replace")) % self.width] += 1
-        return rows
-
-    def embed_query(self, text: str) -> Any:
-        return self.embed_documents([text])[0]
-
-
-class Clock:
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # -- agents --------------------------------------------------------------------------------------------------------
@@ -361,6 +328,16 @@ def _states(url: str, manager: SessionManager, portable: Path) -> Told:
         states["counts"].set({"visits": 3, "odd \ud800": float("inf"), "pair": (1, 2)})
     yield "typed", agent
 
+    agent = golden_coder("kept = [1]", "final_answer(kept)", "final_answer(kept)")
+    agent.state["note"] = (1, "kept")
+    trip = golden_states()["trip"]
+    with Session("typed and reset", url).attach(agent) as session:
+        session.keep(trip)
+        trip.set(Trip("Bern"))
+        agent.run("Go.", reset=False)
+        agent.run("Begin anew.", reset=True)  # what went before is written in one piece
+    yield "typed and reset", agent
+
 
 def _endings(url: str, manager: SessionManager, portable: Path) -> Told:
     agent = golden_coder("a = 20", ConnectionError("the provider is down"))
@@ -439,103 +416,3 @@ def _killed(url: str) -> None:
     )
     Session("killed", url).attach(agent)
     agent.run("Count, whatever happens.", reset=False, max_steps=7, images=pictures()[:1])
-
-
-# -- memories ------------------------------------------------------------------------------------------------------
-
-DOCUMENT = "\n\n".join(
-    f"Chapter {n}. The {animal} of the northern valley sleeps through {season} and eats {food}. "
-    + f"Its den is {n * 3} metres deep and lies under {tree} roots. " * 11
-    for n, (animal, season, food, tree) in enumerate(
-        [
-            ("badger", "winter", "worms", "oak"),
-            ("dormouse", "autumn", "nuts", "hazel"),
-            ("toad", "frost", "flies", "ash"),
-        ]
-    )
-)
-QUERIES: list[tuple[str, dict[str, Any] | None]] = [
-    ("How do I reach the staging server?", None),
-    ("Which tea does Ann like?", None),
-    ("How deep is the den of the dormouse, and what does it eat?", None),
-    ("deploy", {"kind": "failure"}),
-    ("deploy to production", {"importance": {"$gte": 2}}),
-    ("server", {"year": {"$gte": 2024}}),
-    ("note", {"source": "minutes"}),
-    ("badger", {"$not": {"kind": "document"}}),
-    ("everything about nothing at all", None),
-]
-
-
-def tell_memories(place: str) -> None:
-    """Fill a place with memories in three scopes, as years go by."""
-    clock = Clock(NOW - 900 * DAY)
-    for scope in (None, ANN, BOB):
-        clock.now = NOW - 900 * DAY
-        _remember(place, scope, clock, GoldenEmbedder())
-
-
-def tell_words(place: str) -> None:
-    """Memories without vectors, and values that are no texts in a store beside them."""
-    _remember(place, None, Clock(NOW - 900 * DAY), None)
-    file = f"{place}/memory.db"
-    with_values: SqlStore[Any] = SqlStore(file, scope={"store": "values"}, clock=Clock(NOW))
-    with_values.add_many(
-        [
-            ("list", [1, 2.5, None, {"a": "the mat"}], {"n": 1}),
-            ("text", "The key is under the mat.", {"n": 2, "tags": ["key", "mat"]}),
-            (ODD_ID, ODD_TEXT, {"odd": "ü\x00"}),
-        ]
-    )
-    with_values.close()
-
-
-def _remember(place: str, scope: dict[str, Any] | None, clock: Clock, embedder: Any) -> None:
-    options: dict[str, Any] = {"embedder": embedder, "scope": scope, "clock": clock}
-    mine = "Ann" if scope == ANN else "Bob" if scope == BOB else "everybody"
-    with EnhancedAgentMemory(place, **options, forgetting=ForgettingCurve(half_life=20)) as memory:
-        memory.remember(f"A fleeting remark of {mine}.", key="fleeting")
-        memory.remember(f"A pinned remark of {mine}.", key="pinned", importance=3)
-        memory.pin("pinned")
-        memory.remember("Something that was soon put away.", key="away", meta={"year": 2023})
-        clock.now = NOW - 40 * DAY
-        memory.decay()  # the fleeting one fades
-        for n in range(6):
-            memory.remember(
-                f"Note {n}: {mine} said that the server {n} is restarted on day {n}.", key=f"note-{n}",
-                source="minutes", meta={"n": n, "year": 2022 + n}, importance=0.5 + n / 2,
-            )  # fmt: skip
-        memory.remember("The staging server is reached through the VPN.", importance=2, meta={"tags": ["ops", "net"]})
-        memory.remember("Never deploy to production on a Friday.", kind="failure", key="friday", importance=4)
-        memory.remember("To deploy, run the pipeline twice.", kind="failure", source="run-7", meta={"year": 2025})
-        memory.remember(f"{mine} likes green tea, no sugar.", key="tea")
-        memory.remember(ODD_TEXT, key=ODD_ID, meta={"odd": "ü\ud800", "none": None, "nested": {"a": [1, 2.5, True]}})
-        memory.add_experience("Asking twice gave the same answer.", importance=1.5)
-        memory.remember_document(DOCUMENT + "\n\n" + "A last chapter that is dropped later. " * 25, "animals.txt")
-        memory.remember_document(DOCUMENT, "animals.txt")  # a newer version
-        clock.now = NOW - 10 * DAY
-        memory.remember("Never deploy to production on a Friday.", kind="failure", key="friday", importance=5)  # anew
-        memory.remember("The staging server is reached through the VPN.", meta={"seen": 2})  # once more: stronger
-        memory.recall("staging server VPN")
-        memory.recall("green tea")
-        memory.recall("badger den", 2)
-        memory.feedback("tea")
-        memory.feedback("tea")
-        memory.feedback("note-3", useful=False)
-        memory.archive("away")
-        memory.archive("note-1")
-        memory.restore("note-1")
-        memory.pin("note-2")
-        memory.unpin("note-2")
-        memory.forget("note-5")
-        memory.remember("Deleted in a moment.", key="gone")
-        assert memory.forget_where({"key": "gone"}) == 1
-        agent = golden_coder("print(double(number=4))", "final_answer('eight')")
-        memory.attach(agent)  # what it learns from a run
-        agent.run("Double four for the report.")
-        agent = golden_coder("fail(reason='the printer is on fire')", "final_answer('gave up')")
-        clock.now = NOW - DAY
-    with EnhancedAgentMemory(place, **options, auto_recall=2) as memory:
-        memory.attach(agent)
-        agent.run("Print the report about the staging server.")
-        clock.now = NOW

@@ -30,8 +30,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 MADE_ON = "golden-host"  # not this machine's own name: who wrote is noted in a session's row
 socket.gethostname = lambda: MADE_ON
 
-from golden_readings import read_by_attaching, read_memories, read_sessions, read_values  # noqa: E402
-from golden_stories import GoldenEmbedder, golden_coder, tell_memories, tell_sessions, tell_words  # noqa: E402
+from golden_memories import GoldenEmbedder, tell_memories, tell_words  # noqa: E402
+from golden_readings import read_by_attaching, read_memories, read_sessions, read_values, read_words  # noqa: E402
+from golden_stories import golden_coder, tell_sessions  # noqa: E402
 from sqlalchemy import Engine, event  # noqa: E402
 
 import smolagents_memory  # noqa: E402
@@ -119,7 +120,7 @@ def make_words(folder: Path) -> dict[str, Any]:
     closed(lambda: tell_words(str(place)))
     packed(folder / "words", DATA / "words.tar.xz")
     return {
-        "memories": read(lambda: read_memories(str(copied(place)), scopes=["nobody's"], embedder=None)),
+        "memories": read(lambda: read_words(str(copied(place)))),
         "embedded": read(lambda: read_memories(str(copied(place)), scopes=["nobody's"])),
         "values": read(lambda: read_values(f"{copied(place)}/memory.db")),
     }
