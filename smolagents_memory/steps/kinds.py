@@ -71,12 +71,13 @@ OWN_KINDS = (
 )
 
 
-_KINDS: dict[type, Kind] = {kind.cls: kind for kind in OWN_KINDS}
+_OWN: dict[type, Kind] = {kind.cls: kind for kind in OWN_KINDS}
+_KINDS = dict(_OWN)
 _UNKNOWN = Kind(MemoryStep)
 
 
 def add_kind(kind: Kind) -> None:
-    """Make one more class known, or another entry for one, in this process."""
+    """Make one more class known in this process; its messages are stored whole, for another may not know it."""
     _KINDS[kind.cls] = kind
     _kind_of_class.cache_clear()
 
@@ -99,8 +100,8 @@ def shown_fields(step: object) -> tuple[str, ...] | None:
 
 
 def render(step: MemoryStep) -> rendering.Rendered:
-    """The messages of a step, for references to them; none if its very class is not known."""
-    kind = _KINDS.get(type(step))
+    """The messages of a step, for references to them; none if its very class is not known everywhere."""
+    kind = _OWN.get(type(step))
     return [] if kind is None or kind.render is None else kind.render(step)
 
 
