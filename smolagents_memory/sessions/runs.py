@@ -15,6 +15,7 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import unpack_if_whole
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.steps.answers import Answer, answer_of
+from smolagents_memory.steps.kinds import is_action, is_models, is_task
 
 
 RUNNING, FINISHED, FAILED, INTERRUPTED, MAX_STEPS = "running", "finished", "failed", "interrupted", "max_steps"
@@ -60,9 +61,9 @@ class RunLog:
 
     def follow(self, step: MemoryStep) -> None:
         """A step was appended."""
-        if isinstance(step, TaskStep):
+        if is_task(step):
             self._begin(step)
-        elif isinstance(step, (ActionStep, PlanningStep)):
+        elif is_models(step):
             if self._run is None and self._left is not None:
                 self.go_on(self._left)
             if self._run is not None:
@@ -102,7 +103,7 @@ class RunLog:
         for tokens in ("input_tokens", "output_tokens"):
             counted = getattr(usage, tokens, 0)
             self._run[tokens] += counted if isinstance(counted, int) else 0
-        if isinstance(step, ActionStep):
+        if is_action(step):
             self._run["steps"] += 1
             whole, self._whole = self._whole, None
             answer = whole[1] if whole is not None and whole[0] is step else answer_of([step])
