@@ -9,7 +9,7 @@ from typing import Any
 
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.steps.kinds import is_prompt
 from smolagents_memory.steps.texts import read_content, role_name, shown
 

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal
 
 from smolagents_memory.insight.conversation import duration, times_of
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.steps.calls import Call, calls_made, calls_written
 from smolagents_memory.steps.kinds import is_action
 

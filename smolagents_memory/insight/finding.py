@@ -10,7 +10,7 @@ from smolagents.memory import MemoryStep
 
 from smolagents_memory.insight.conversation import moment, started
 from smolagents_memory.insight.executions import tool_executions
-from smolagents_memory.insight.sources import Recorded, Source, read_memory
+from smolagents_memory.insight.recorded import Recorded, Source, read_memory
 from smolagents_memory.steps.kinds import came_back, is_action
 from smolagents_memory.steps.texts import text_of
 

@@ -11,7 +11,7 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep, TaskStep, Timing
 from smolagents.models import ChatMessage, MessageRole
 
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.steps.answers import current_task, last_number
 from smolagents_memory.steps.kinds import drop_inputs_of, is_final, is_models, is_prompt
 from smolagents_memory.steps.notes import NoteStep

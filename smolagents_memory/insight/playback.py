@@ -14,7 +14,7 @@ from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.monitoring import YELLOW_HEX
 
 from smolagents_memory.insight.conversation import duration, started
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.steps.answers import answer_of
 from smolagents_memory.steps.calls import answer_was_refused, calls_made
 from smolagents_memory.steps.kinds import images_of, kind_of, title_of

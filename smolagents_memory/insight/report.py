@@ -10,7 +10,7 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory.insight.conversation import duration, moment, started
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.insight.trace import thought_of
 from smolagents_memory.steps.answers import answer_of
 from smolagents_memory.steps.calls import calls_made

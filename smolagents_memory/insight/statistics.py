@@ -16,7 +16,7 @@ from smolagents.memory import MemoryStep
 
 from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.insight.trace import moves_of
 from smolagents_memory.steps.kinds import is_action, is_models
 from smolagents_memory.steps.tokens import image_bytes, input_copy_bytes, text_bytes

@@ -12,7 +12,7 @@ from typing import Literal
 from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory.insight.conversation import times_of
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.steps.calls import calls_made
 from smolagents_memory.steps.kinds import is_action, is_plan
 from smolagents_memory.steps.texts import text_of
