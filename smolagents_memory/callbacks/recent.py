@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from smolagents.memory import MemoryStep
 
@@ -78,12 +79,9 @@ class KeepRecentSteps(StepCallback):
         outside = 0
         for limit, measure, staying, before in measures:
             if limit is not None:
-                count = before + sum(map(measure, staying))
-                for index in range(len(droppable) - 1, outside - 1, -1):
-                    count += measure(droppable[index])
-                    if count > limit:
-                        outside = index + 1
-                        break
+                counts = accumulate(map(measure, reversed(droppable)), initial=before + sum(map(measure, staying)))
+                fitting = sum(count <= limit for count in counts) - 1  # steps beside what stays in any case
+                outside = max(outside, len(droppable) - max(0, fitting))
         return droppable[:outside]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -185,12 +184,8 @@ def compare(a: Source | MemoryStats, b: Source | MemoryStats) -> Comparison:
 
 def _message_figures(messages: list[Message]) -> MessageFigures:
     by_role = Counter(message.role for message in messages)
-    length: Counter[str] = Counter()
-    for message in messages:
-        length[message.role] += len(message.content)
-    return MessageFigures(
-        len(messages), dict(by_role), {role: length[role] / count for role, count in by_role.items()}
-    )
+    average = {role: sum(len(m.content) for m in messages if m.role == role) / n for role, n in by_role.items()}
+    return MessageFigures(len(messages), dict(by_role), average)
 
 
 def _tool_figures(executions: list[ToolExecution]) -> ToolFigures:
@@ -258,6 +253,7 @@ def _shown(value: Any) -> str:
 
 
 def _printed(table: Table) -> str:
-    out = io.StringIO()
-    Console(file=out, width=100).print(table)
-    return out.getvalue()
+    console = Console(width=100, color_system=None)
+    with console.capture() as shown:
+        console.print(table)
+    return shown.get()

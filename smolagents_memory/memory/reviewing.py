@@ -105,17 +105,12 @@ def asked(model: Any, prompt: str) -> str:
 
 def runs(steps: Iterable[MemoryStep]) -> Iterator[tuple[TaskStep | None, list[MemoryStep]]]:
     """The steps by task: each task with the steps that follow it."""
-    task: TaskStep | None = None
-    part: list[MemoryStep] = []
-    for step in steps:
-        if is_task(step):
-            if task is not None or part:
-                yield task, part
-            task, part = step, []
-        else:
-            part.append(step)
-    if task is not None or part:
-        yield task, part
+    steps = list(steps)
+    begun = [at for at, step in enumerate(steps) if is_task(step)]
+    if before := steps[: begun[0] if begun else None]:
+        yield None, before
+    for at, end in zip(begun, [*begun[1:], len(steps)], strict=True):
+        yield steps[at], steps[at + 1 : end]
 
 
 def clipped(text: str | None, length: int) -> str:

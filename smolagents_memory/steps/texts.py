@@ -44,13 +44,9 @@ def text_of(content: Any) -> str:
 
 def read_content(content: Any) -> tuple[str, list[Any]]:
     """The text and the images in a message's content."""
-    texts, images = [], []
-    for part in parts_of(content):
-        if "image" in part:
-            images.append(part["image"])
-        elif part.get("text") is not None:
-            texts.append(str(part["text"]))
-    return "\n".join(texts), images
+    parts = parts_of(content)
+    texts = [str(part["text"]) for part in parts if part.get("text") is not None and "image" not in part]
+    return "\n".join(texts), [part["image"] for part in parts if "image" in part]
 
 
 def role_name(role: Any) -> str:
