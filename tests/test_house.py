@@ -30,7 +30,9 @@ LAYERS = [
     {"variables", "history", "callbacks"},
     {"codec"},
     {"steps"},
-    {"database"},
+    {"database", "upstream"},
+    {"_telling"},
+    {"_listener"},
     {"_events", "_errors", "_files", "_json", "_log", "_version"},
 ]
 
