@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Any
 from smolagents.models import (
     ChatMessage,
     ChatMessageStreamDelta,
+    ChatMessageToolCallFunction,
     ChatMessageToolCallStreamDelta,
     agglomerate_stream_deltas,
 )
@@ -272,10 +274,17 @@ class Telling:
 
 def _as_one_piece(message: ChatMessage) -> ChatMessageStreamDelta:
     calls = [
-        ChatMessageToolCallStreamDelta(index=at, id=call.id, type=call.type, function=call.function)
+        ChatMessageToolCallStreamDelta(index=at, id=call.id, type=call.type, function=_written(call.function))
         for at, call in enumerate(message.tool_calls or ())
     ]
     return ChatMessageStreamDelta(content=message.content, tool_calls=calls or None, token_usage=message.token_usage)
+
+
+def _written(function: ChatMessageToolCallFunction) -> ChatMessageToolCallFunction:
+    """As it is streamed: with its arguments as JSON."""
+    arguments = function.arguments
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ChatMessageToolCallFunction(name=function.name, arguments=text)
 
 
 def standing_in(thing: Any, methods: Mapping[str, Callable[..., Any]]) -> Any:
