@@ -522,7 +522,6 @@ def told_calls(heard: Heard) -> list[tuple[Any, ...]]:
 
 
 def test_tool_calls_of_a_tool_calling_agent_have_their_place_also_in_parallel() -> None:
-
     @tool
     def no_args() -> str:
         """Takes nothing."""
