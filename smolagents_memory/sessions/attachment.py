@@ -108,7 +108,9 @@ class Attachment(Follower):
         namespace = namespace_of(self.agent)
         self._there = set(namespace.variables) if namespace is not None else set()
         if run.goes_on:
+            self.log.go_on()
             self._tell_what_is_missing()
+            self.journal.commit()
 
     def run_begins(self, run: Run) -> None:
         """What has just been sent again although the agent's code had deleted it is taken back."""

@@ -40,8 +40,6 @@ def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | 
     if steps.done:  # it had its answer: take it as it was given, not as callbacks have cut it since
         given = answer_of([_original(attachment, _last_action(memory.steps))], agent.state)
         return handle_agent_output_types(steps.answer if given is None else given.value)
-    if run is not None and run["state"] != "finished":
-        attachment.log.go_on(run)
     asked = _original(attachment, task)  # callbacks may have added to its text and pruned its images since
     steps.task = agent.task = asked.task
     steps._images = asked.task_images
