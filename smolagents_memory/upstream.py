@@ -76,7 +76,8 @@ _watching = threading.Lock()
 
 def _hooks_of(agent: Any) -> _Hooks:
     """The hooks on an agent; of one that nobody watches some that tell nobody."""
-    return vars(agent).get(_HOOKS) or _Hooks(agent)
+    hooks = vars(agent).get(_HOOKS)
+    return hooks if hooks is not None and hooks.agent is agent else _Hooks(agent)  # a copy of an agent has others'
 
 
 class _Hooks(Telling):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import calling_agent, code_agent, double, fail
+from agents import calling_agent, code_agent, double, fail, photo
 from smolagents import AgentError, AgentGenerationError, CodeAgent, MultiStepAgent, ToolCallingAgent, tool
 from smolagents import local_python_executor as executor_module
 from smolagents.agents import EMPTY_PROMPT_TEMPLATES, ActionOutput
@@ -401,6 +401,21 @@ def test_a_stream_that_nobody_refers_to_any_more_was_left() -> None:
             break
     gc.collect()
     assert heard.log[-1] == ("interrupted", None)
+
+
+def test_a_run_is_announced_with_what_it_was_given() -> None:
+    picture = [photo()]
+    heard = Heard()
+    for way in (
+        lambda agent: agent.run("Go", False, False, picture, None, 7),
+        lambda agent: list(iter_steps(agent, "Go", reset=False, images=picture, max_steps=7)),
+    ):
+        agent = code_agent(ANSWER, planning_interval=None)
+        watch(agent, heard)
+        way(agent)
+    for run in heard.all("run_ends"):
+        assert (run.task, run.images is picture, run.reset, run.max_steps) == ("Go", True, False, 7)
+    assert [run.stepwise for run in heard.all("run_announced")] == [False, True]
 
 
 def test_a_stream_that_was_never_begun_has_not_begun() -> None:

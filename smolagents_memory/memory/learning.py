@@ -81,10 +81,9 @@ class Learning(Listener):
         self._running.add(run)
         if not run.goes_on:
             self._injected.clear()
-        steps = self._memory.steps
-        since = next((steps[n:] for n in range(len(steps) - 1, -1, -1) if isinstance(steps[n], TaskStep)), [])
-        if since and not any(not isinstance(step, NoteStep) or step.kind == "recalled" for step in since[1:]):
-            self._bring(since[0].task)
+        task, since = _newest_task(self._memory.steps)
+        if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
+            self._bring(task.task)
 
     def run_ends(self, run: Run) -> None:
         """Learn from it."""
@@ -101,9 +100,9 @@ class Learning(Listener):
         if isinstance(step, ActionStep):
             self._notice_use(step)
             if self._recall_on == "step" and not getattr(step, "is_final_answer", False):
-                task = next((each.task for each in reversed(self._memory.steps) if isinstance(each, TaskStep)), "")
+                task, _ = _newest_task(self._memory.steps)
                 came = step.observations or (str(step.error) if step.error else "")
-                self._bring(f"{clipped(task, 400)}\n{clipped(came, 600)}")
+                self._bring(f"{clipped(task.task if task else '', 400)}\n{clipped(came, 600)}")
 
     # -- recall by itself --------------------------------------------------------------------------------------
 
@@ -153,15 +152,10 @@ class Learning(Listener):
         """Keep what the last task's run taught, once; returns the keys."""
         if not self._learn:
             return []
-        steps = list(self._memory.steps if steps is None else steps)
-        at = next((n for n in range(len(steps) - 1, -1, -1) if isinstance(steps[n], TaskStep)), None)
-        if at is None:
-            return []
-        task, run = steps[at], steps[at + 1 :]
-        assert isinstance(task, TaskStep)
+        task, run = _newest_task(self._memory.steps if steps is None else steps)
         last = next((step for step in reversed(run) if isinstance(step, ActionStep)), None)
         with self._lock:
-            if last is None or (self._learnt[0] is task and self._learnt[1] is last):
+            if task is None or last is None or (self._learnt[0] is task and self._learnt[1] is last):
                 return []
             self._learnt = (task, last)
         try:
@@ -186,3 +180,9 @@ class Learning(Listener):
         keys = long_term.remember(items)
         long_term.just_recalled.clear()
         return keys
+
+
+def _newest_task(steps: Sequence[MemoryStep]) -> tuple[TaskStep | None, list[MemoryStep]]:
+    """The last task that was given, and the steps since."""
+    at = next((at for at in range(len(steps) - 1, -1, -1) if isinstance(steps[at], TaskStep)), None)
+    return (None, []) if at is None else (steps[at], list(steps[at + 1 :]))
