@@ -95,7 +95,7 @@ class _ManagedAgent(Follower):
     def run_ends(self, run: Run) -> None:
         """A call is over."""
         with self._lock:
-            thread = next((thread for thread, call in self._calls.items() if call.run is run), None)
+            thread = next((thread for thread, call in list(self._calls.items()) if call.run is run), None)
             if thread is None:
                 return
             call = self._calls.pop(thread)
