@@ -6,10 +6,11 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from smolagents.agents import MultiStepAgent, populate_template
+from smolagents.agents import MultiStepAgent
 from smolagents.models import get_tool_json_schema
 
 from smolagents_memory.steps.tokens import text_tokens
+from smolagents_memory.upstream import prompts_round_steps
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def frame_of(agent: Any) -> Frame:
     state = (system, agent.task, len(agent.tools), len(agent.managed_agents), agent.planning_interval)
     known = _frames.get(agent)
     if known is None or known[0] != state:
-        around = max(text_tokens(text) for text in (system, *_templates(agent)))
+        around = max(text_tokens(text) for text in (system, *prompts_round_steps(agent)))
         known = _frames[agent] = (state, Frame(around, text_tokens("".join(_schemas(agent)))))
     return known[1]
 
@@ -49,15 +50,3 @@ def frame_of(agent: Any) -> Frame:
 def _schemas(agent: Any) -> list[str]:
     """A ToolCallingAgent sends schemas beside the messages; a CodeAgent has its tools in the system prompt."""
     return [str(get_tool_json_schema(tool)) for tool in getattr(agent, "tools_and_managed_agents", ())]
-
-
-def _templates(agent: Any) -> list[str]:
-    task = agent.task or ""
-    final = agent.prompt_templates["final_answer"]
-    texts = [f"{final['pre_messages']}\n{final['post_messages']}\n{task}"]
-    if agent.planning_interval is not None:
-        known = {"tools": agent.tools, "managed_agents": agent.managed_agents, "task": task, "remaining_steps": 100}
-        planning = agent.prompt_templates["planning"]
-        names = ("update_plan_pre_messages", "update_plan_post_messages")
-        texts.append("\n".join(populate_template(planning[name], known) for name in names))
-    return texts

@@ -44,14 +44,13 @@ class Run:
 class RunLog:
     """Follows the runs of one agent from what happens to its memory, and notes them in its journal.
 
-    A `last` run that has no answer yet goes on with the next step that is not a task: step by step a run may be taken
-    up without being told so.
+    A `last` run that has no answer yet goes on with the next step that is not a task: steps may be appended by hand.
     """
 
     def __init__(self, journal: Journal, last: dict[str, Any] | None = None) -> None:
         self._journal = journal
         self._run: dict[str, Any] | None = None
-        self._left = last if last is not None and last["state"] not in (FINISHED, MAX_STEPS) else None
+        self._last = last
         self.announced: int | None = None  # the max_steps of a run that is about to begin
         self._whole: tuple[MemoryStep, Answer | None] | None = None
 
@@ -64,15 +63,17 @@ class RunLog:
         if is_task(step):
             self._begin(step)
         elif is_models(step):
-            if self._run is None and self._left is not None:
-                self.go_on(self._left)
+            if self._run is None and self._last is not None and self._last["state"] != MAX_STEPS:
+                self.go_on()
             if self._run is not None:
                 self._count(step)
 
-    def go_on(self, run: dict[str, Any]) -> None:
-        """Go on with a run that was interrupted."""
-        self._run = {**run, "state": RUNNING, "ended": None, "details": {**run["details"], "error": None}}
-        self._journal.run_changed(self._run)
+    def go_on(self) -> None:
+        """Go on with the newest run, if it is not finished."""
+        run = self._run or self._last
+        if run is not None and run["state"] != FINISHED:
+            self._run = {**run, "state": RUNNING, "ended": None, "details": {**run["details"], "error": None}}
+            self._journal.run_changed(self._run)
 
     def end(self, state: str, error: BaseException | None = None) -> None:
         """The run ended without an answer, by an exception or by being left."""

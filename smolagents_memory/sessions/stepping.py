@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Iterator
-from contextvars import copy_context
 from typing import Any
 
-import smolagents
-from packaging.version import Version
 from rich.text import Text
 from smolagents import AgentError, AgentGenerationError, LogLevel, MultiStepAgent
-from smolagents.agent_types import handle_agent_output_types
-from smolagents.agents import ActionOutput
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, Timing
+from smolagents.memory import ActionStep, MemoryStep, PlanningStep, Timing
 from smolagents.monitoring import YELLOW_HEX
 
+from smolagents_memory._listener import Run
 from smolagents_memory.steps.answers import answer_of, last_number, last_task
-
-
-_FINAL_ANSWERS_HAVE_CALLBACKS = Version(smolagents.__version__) >= Version("1.24")
+from smolagents_memory.upstream import (
+    answers_of,
+    check_answer,
+    end_with,
+    finalize,
+    forced_answer,
+    make_plan,
+    open_run,
+    part_of,
+    stop_if_interrupted,
+    take_up,
+)
 
 
 def iter_steps(
@@ -60,11 +64,9 @@ def iter_steps(
     42
     """
     if task is not None:
-        # Upstream's own beginning of a run: prompt, reset, TaskStep, variables and tools; its loop is left unstarted.
-        # In a context of its own, for tracers make their span current at the call and end it in the loop.
         given = {"reset": reset, "images": images, "additional_args": additional_args, "max_steps": max_steps}
-        copy_context().run(agent.run, task, stream=True, **given).close()
-        steps = RunSteps(agent, agent.task, max_steps or agent.max_steps, images, number=1)
+        run = open_run(agent, task, **given)
+        steps = RunSteps(run, agent.task, max_steps or agent.max_steps, images, number=1)
     else:
         if images is not None or additional_args is not None:
             raise ValueError("images and additional_args go with a task; without one the last task in memory goes on")
@@ -80,26 +82,13 @@ def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
     if begun is None:
         raise ValueError("there is no task in the agent's memory to go on with; give one: iter_steps(agent, task)")
     task, since = memory[begun], memory[begun:]
-    steps = RunSteps(agent, task.task, max_steps, task.task_images, number=last_number(since) + 1)
     answer = answer_of(since, agent.state)
+    run = Run(agent) if answer is not None else take_up(agent, task, max_steps)
+    steps = RunSteps(run, task.task, max_steps, task.task_images, number=last_number(since) + 1)
     if answer is not None:
         steps._answer, steps.done = answer.value, True
-        return steps
-    take_up = getattr(agent.memory, "take_up", None)  # of an attached session
-    withhold = take_up() if take_up is not None else None
     made = [step for step in since if isinstance(step, (ActionStep, PlanningStep))]
     steps._planned = bool(made) and isinstance(made[-1], PlanningStep)
-    agent.task = task.task
-    agent.interrupt_switch = False
-    agent.memory.system_prompt = SystemPromptStep(system_prompt=agent.system_prompt)
-    executor = getattr(agent, "python_executor", None)
-    if executor is not None:
-        # variables that the code has changed since must not be set back to what they were given as
-        known = getattr(executor, "state", None) or {}
-        executor.send_variables({name: value for name, value in agent.state.items() if name not in known})
-        executor.send_tools({**agent.tools, **agent.managed_agents})
-    if withhold is not None:
-        withhold(agent)
     return steps
 
 
@@ -116,12 +105,13 @@ class RunSteps(Iterator[MemoryStep]):
         done: Whether there is an answer.
     """
 
-    def __init__(self, agent: MultiStepAgent, task: str, max_steps: int, images: Any, *, number: int) -> None:
-        self.agent = agent
+    def __init__(self, run: Run, task: str, max_steps: int, images: Any, *, number: int) -> None:
+        self.agent: MultiStepAgent = run.agent
         self.task = task
         self.max_steps = max_steps
         self.step_number = number
         self.done = False
+        self._run = run
         self._images = images
         self._planned = False
         self._answer: Any = None
@@ -136,28 +126,20 @@ class RunSteps(Iterator[MemoryStep]):
     def __next__(self) -> MemoryStep:
         if self.done:
             raise StopIteration(self._answer)
-        if self.step_number > self.max_steps:
-            return self._give_up()
-        if self.agent.interrupt_switch:
-            self.agent.interrupt_switch = False  # said once; who calls next() again wants to go on
-            raise AgentError("Agent interrupted.", self.agent.logger)
-        self.agent.step_number = self.step_number
-        if self._plan_is_due():
-            return self._plan()
-        return self._act()
+        with part_of(self._run):
+            if self.step_number > self.max_steps:
+                return self._give_up()
+            stop_if_interrupted(self.agent)
+            self.agent.step_number = self.step_number
+            return self._plan() if self._plan_is_due() else self._act()
 
     def _plan_is_due(self) -> bool:
         interval = self.agent.planning_interval
         return interval is not None and (self.step_number - 1) % interval == 0 and not self._planned
 
     def _plan(self) -> PlanningStep:
-        agent, started = self.agent, time.time()
-        first = len(agent.memory.steps) == 1
-        # a streamed plan comes in pieces, the whole of it last
-        *_, plan = agent._generate_planning_step(self.task, is_first_step=first, step=self.step_number)
-        plan.timing = Timing(start_time=started, end_time=time.time())
-        agent._finalize_step(plan)
-        agent.memory.steps.append(plan)
+        plan = make_plan(self.agent, self.task, self.step_number)
+        self.agent.memory.steps.append(plan)
         self._planned = True
         return plan
 
@@ -168,15 +150,14 @@ class RunSteps(Iterator[MemoryStep]):
         )
         agent.logger.log_rule(f"Step {self.step_number}", level=LogLevel.INFO)
         try:
-            for output in agent._step_stream(action):
-                if isinstance(output, ActionOutput) and output.is_final_answer:
-                    self._accept(action, output.output)
+            for answer in answers_of(agent, action):
+                self._accept(action, answer)
         except AgentGenerationError:  # the model's API failed, not the model: as in run, the caller must know
             raise
         except AgentError as error:
             action.error = error
         finally:
-            agent._finalize_step(action)
+            finalize(agent, action)
             agent.memory.steps.append(action)
             self.step_number += 1
             agent.step_number = self.step_number
@@ -188,24 +169,18 @@ class RunSteps(Iterator[MemoryStep]):
     def _accept(self, action: ActionStep, answer: Any) -> None:
         agent = self.agent
         agent.logger.log(Text(f"Final answer: {answer}", style=f"bold {YELLOW_HEX}"), level=LogLevel.INFO)
-        if agent.final_answer_checks:
-            agent._validate_final_answer(answer)
+        check_answer(agent, answer)
         action.is_final_answer = True
         self._answer = answer
 
     def _give_up(self) -> ActionStep:
         agent = self.agent
         agent.step_number = self.step_number
-        forced = agent._handle_max_steps_reached
-        with_images = "images" in inspect.signature(forced).parameters  # smolagents 1.20
-        answer = forced(self.task, self._images) if with_images else forced(self.task)
+        answer = forced_answer(agent, self.task, self._images)
         step: ActionStep = agent.memory.steps[-1]
         self._finish(answer)
         return step
 
     def _finish(self, answer: Any) -> None:
-        final = FinalAnswerStep(handle_agent_output_types(answer))
-        if _FINAL_ANSWERS_HAVE_CALLBACKS:
-            self.agent._finalize_step(final)
-        self._answer = final.output
+        self._answer = end_with(self._run, answer)
         self.done = True
