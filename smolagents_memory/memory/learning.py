@@ -19,6 +19,7 @@ from smolagents_memory.memory.quoting import quoted, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped
 from smolagents_memory.search.words import query_words
 from smolagents_memory.steps.answers import outcome
+from smolagents_memory.steps.kinds import is_action, is_task
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.upstream import watch
 
@@ -98,7 +99,7 @@ class Learning(Listener):
         if len(event.added) != 1 or not self._running:
             return
         step = event.added[0]
-        if isinstance(step, ActionStep):
+        if is_action(step):
             self._notice_use(step)
             if self._recall_on == "step" and not getattr(step, "is_final_answer", False):
                 task, _ = _newest_task(self._memory.steps)
@@ -154,7 +155,7 @@ class Learning(Listener):
         if not self._learn:
             return []
         task, run = _newest_task(self._memory.steps if steps is None else steps)
-        last = next((step for step in reversed(run) if isinstance(step, ActionStep)), None)
+        last = next((step for step in reversed(run) if is_action(step)), None)
         with self._lock:
             if task is None or last is None or (self._learnt[0] is task and self._learnt[1] is last):
                 return []
@@ -185,5 +186,5 @@ class Learning(Listener):
 
 def _newest_task(steps: Sequence[MemoryStep]) -> tuple[TaskStep | None, list[MemoryStep]]:
     """The last task that was given, and the steps since."""
-    at = next((at for at in range(len(steps) - 1, -1, -1) if isinstance(steps[at], TaskStep)), None)
+    at = next((at for at in range(len(steps) - 1, -1, -1) if is_task(steps[at])), None)
     return (None, []) if at is None else (steps[at], list(steps[at + 1 :]))

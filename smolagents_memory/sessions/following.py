@@ -17,6 +17,7 @@ from smolagents_memory.history.observed import (
 from smolagents_memory.sessions import runs
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.runs import RunLog
+from smolagents_memory.steps.kinds import is_action, is_task
 from smolagents_memory.upstream import watch
 
 
@@ -97,7 +98,7 @@ class Follower(Listener):
         if appended and len(event.added) == 1:
             step = event.added[0]
             log.follow(step)
-            if isinstance(step, (ActionStep, TaskStep)):
+            if is_action(step) or is_task(step):
                 self.acted(step)
         journal.commit()
         if journal.error is None:

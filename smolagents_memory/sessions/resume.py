@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.agent_types import handle_agent_output_types
-from smolagents.memory import ActionStep, MemoryStep, TaskStep, ToolCall
+from smolagents.memory import ActionStep, MemoryStep, ToolCall
 from smolagents.utils import AgentMaxStepsError
 
 from smolagents_memory._errors import SessionError
@@ -15,6 +15,7 @@ from smolagents_memory.sessions.reading import read_one
 from smolagents_memory.sessions.runs import last_run
 from smolagents_memory.sessions.stepping import iter_steps
 from smolagents_memory.steps.answers import answer_of
+from smolagents_memory.steps.kinds import is_action, is_task
 
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ NO_ANSWER = "The run was interrupted before this call was answered; nobody knows
 def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | None) -> Any:
     """Go on with the last task to its answer; see `Session.resume`."""
     agent, memory = attachment.agent, attachment.agent.memory
-    task = next((step for step in reversed(memory.steps) if isinstance(step, TaskStep)), None)
+    task = next((step for step in reversed(memory.steps) if is_task(step)), None)
     if task is None:
         raise SessionError(
             f"session {attachment.session.session_id!r} holds no task to go on with: begin one with agent.run(…)"
@@ -53,14 +54,14 @@ def resume(attachment: Attachment, answers: Mapping[str, Any], max_steps: int | 
 def _take_back_forced_answer(memory: Any, limit: int) -> None:
     """With steps left again, the answer that was forced when they ran out is taken off the end."""
     last = memory.steps[-1]
-    if isinstance(last, ActionStep) and isinstance(last.error, AgentMaxStepsError) and last.step_number <= limit:
+    if is_action(last) and isinstance(last.error, AgentMaxStepsError) and last.step_number <= limit:
         del memory.steps[-1]
 
 
 def _settle_last_step(memory: Any, answers: Mapping[str, Any]) -> None:
     """Close the calls of a step that was left in the middle; take off one that had not come to any call."""
     step = memory.steps[-1]
-    if not isinstance(step, ActionStep) or step.observations is not None or step.error is not None:
+    if not is_action(step) or step.observations is not None or step.error is not None:
         unknown = set(answers)
     elif not step.tool_calls and not getattr(step.model_output_message, "tool_calls", None):
         if not step.is_final_answer:
@@ -79,7 +80,7 @@ def _settle_last_step(memory: Any, answers: Mapping[str, Any]) -> None:
 
 
 def _last_action(steps: Sequence[MemoryStep]) -> ActionStep:
-    return next(step for step in reversed(steps) if isinstance(step, ActionStep))
+    return next(step for step in reversed(steps) if is_action(step))
 
 
 def _original(attachment: Attachment, step: MemoryStep) -> Any:

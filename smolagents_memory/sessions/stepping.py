@@ -13,6 +13,7 @@ from smolagents.monitoring import YELLOW_HEX
 
 from smolagents_memory._listener import Run
 from smolagents_memory.steps.answers import answer_of, last_number, last_task
+from smolagents_memory.steps.kinds import is_models, is_plan
 from smolagents_memory.upstream import (
     answers_of,
     check_answer,
@@ -87,8 +88,8 @@ def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
     steps = RunSteps(run, task.task, max_steps, task.task_images, number=last_number(since) + 1)
     if answer is not None:
         steps._answer, steps.done = answer.value, True
-    made = [step for step in since if isinstance(step, (ActionStep, PlanningStep))]
-    steps._planned = bool(made) and isinstance(made[-1], PlanningStep)
+    made = [step for step in since if is_models(step)]
+    steps._planned = bool(made) and is_plan(made[-1])
     return steps
 
 
