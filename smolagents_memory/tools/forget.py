@@ -33,7 +33,7 @@ class ForgetTool(Tool):
 
     def forward(self, key: str) -> str:
         """Says whether it was there."""
-        from smolagents_memory.tools.answers import forget_answer
+        from smolagents_memory.tools.replies import forget_answer
 
         return forget_answer(self.place, key)
 

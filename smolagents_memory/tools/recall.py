@@ -56,7 +56,7 @@ class RecallTool(Tool):
 
     def forward(self, query: str, k: Any = None, since: Any = None, until: Any = None, kind: Any = None) -> str:
         """The best notes as text."""
-        from smolagents_memory.tools.answers import recall_answer
+        from smolagents_memory.tools.replies import recall_answer
 
         return recall_answer(self.place, query, k, since, until, kind)
 

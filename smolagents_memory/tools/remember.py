@@ -44,7 +44,7 @@ class RememberTool(Tool):
 
     def forward(self, text: str, key: Any = None, importance: Any = None) -> str:
         """Says under which key it was kept."""
-        from smolagents_memory.tools.answers import remember_answer
+        from smolagents_memory.tools.replies import remember_answer
 
         return remember_answer(self.place, text, key, importance)
 

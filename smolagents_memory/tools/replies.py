@@ -6,10 +6,9 @@ import datetime
 import re
 from typing import Any
 
-from smolagents.memory import ActionStep
-
 from smolagents_memory._errors import SmolagentsMemoryError
 from smolagents_memory.memory.quoting import quoted
+from smolagents_memory.steps.kinds import came_back, is_action
 from smolagents_memory.tools.bound_memory import BoundMemory
 
 
@@ -75,7 +74,7 @@ def forget_answer(place: BoundMemory, key: Any) -> str:
 
 def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
     """The step's full text."""
-    steps = [step for step in getattr(memory, "steps", ()) if isinstance(step, ActionStep)]
+    steps = [step for step in getattr(memory, "steps", ()) if is_action(step)]
     try:
         wanted, begin = _whole("step", number), 0 if start is None else _whole("start", start)
     except _Wrong as error:
@@ -85,7 +84,7 @@ def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
         there = sorted({each.step_number for each in steps})
         return f"There is no step {wanted}; there are {there if there else 'none yet'}."
     original = session.original(step) if hasattr(session, "original") else None
-    text = getattr(original if original is not None else step, "observations", None) or ""
+    text = came_back(original if original is not None else step) or ""
     if not text:
         return f"Step {wanted} left no text."
     part = text[begin : begin + _SHOWN]
