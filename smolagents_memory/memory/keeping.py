@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.recalling import Found, Recall
 from smolagents_memory.memory.reembedding import reembed
 from smolagents_memory.search.progress import progress
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.packing import searchable
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.vault import Vault
 

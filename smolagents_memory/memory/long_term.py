@@ -10,6 +10,7 @@ from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory._log import logger
+from smolagents_memory.codec.plain_json import pack
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.foreign_keeping import StoreKeeper
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
@@ -20,7 +21,6 @@ from smolagents_memory.search.embedding import digest, resolved_embedder
 from smolagents_memory.search.limits import OWN_COLLECTION
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.packing import pack
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.sql import SqlStore
 from smolagents_memory.stores.vault import open_vault
@@ -70,7 +70,7 @@ def opened_keeper(
             raise UnsupportedValueError("with stores of your own, give the scope to the stores (SqlStore(…, scope=…))")
         if long_term is None:
             vault = open_vault(path_or_url, None)
-            long_term = SqlStore(None if vault.database.in_ram else str(vault.database.url))
+            long_term = SqlStore(vault.database.place)
         return StoreKeeper(long_term, vector_store if vector else None, ranker)
     vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None, own_collection=own_collection)
     keeper = SqlKeeper(vault, scope, ranker)

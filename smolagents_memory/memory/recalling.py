@@ -8,15 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
+from smolagents_memory.database import tables
 from smolagents_memory.memory.ranking import Candidate, Ranker, lent, relevance, sentence_weights
 from smolagents_memory.search.embedding import best_of_parts
 from smolagents_memory.search.full_text import FullText, full_text_of
 from smolagents_memory.search.lexical import Lexicon, coverage
 from smolagents_memory.search.words import query_words
-from smolagents_memory.stores import schema
 from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.records import Record
-from smolagents_memory.stores.rows import BY_IDS, numbered, record_of
+from smolagents_memory.stores.rows import BY_IDS, numbered, whole
 from smolagents_memory.stores.vault import Vault
 
 
@@ -30,9 +30,9 @@ _LIGHT = (
 )
 _BY_ID, _BY_PLACE = _LIGHT.format(column="id"), _LIGHT.format(column="place")
 _STATE = (
-    select(schema.scopes.c.id, schema.scopes.c.live, schema.scopes.c.words, schema.changes.c.last)
-    .join(schema.changes, schema.changes.c.id == 1)
-    .where(schema.scopes.c.name == bindparam("name"))
+    select(tables.scopes.c.id, tables.scopes.c.live, tables.scopes.c.words, tables.changes.c.last)
+    .join(tables.changes, tables.changes.c.id == 1)
+    .where(tables.scopes.c.name == bindparam("name"))
 )
 
 
@@ -66,7 +66,7 @@ class Recall:
             return []
         vectors = None if words_only or self.vault.indexes is None else self.vault.indexes.vectors
         sentences, matrix = vectors.of_query(query) if vectors is not None else ([query], None)
-        with self.vault.database.read() as connection:
+        with self.vault.database.reading() as connection:
             state = connection.execute(_STATE, {"name": self.bank.name}).first()
             if state is None or not state.live:
                 return []
@@ -264,10 +264,10 @@ class _Search:
         for start in range(0, len(scored), step):
             some = scored[start : start + step]
             rows = self.connection.execute(BY_IDS, {"ids": [candidate.id for _, candidate in some]})
-            records = {row.id: record_of(row) for row in rows}
+            records = {record.id: record for record in whole(self.connection, rows)}
             for score, candidate in some:
-                record = records[candidate.id]
-                if fits is None or fits(record.view()):
+                record = records.get(candidate.id)
+                if record is not None and (fits is None or fits(record.view())):
                     found.append(Found(record, score, self._parts(candidate), self._relevance(candidate)))
             if len(found) >= k:
                 break

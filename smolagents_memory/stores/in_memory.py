@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic
 
+from smolagents_memory.codec.plain_json import pack, searchable, unpack
 from smolagents_memory.search.ranked_texts import ranked
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.base import (
@@ -21,7 +22,6 @@ from smolagents_memory.stores.base import (
     checked_top_k,
 )
 from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.packing import pack, searchable, unpack
 
 
 @dataclass(frozen=True)

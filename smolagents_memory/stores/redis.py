@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Generic
 
 from smolagents_memory._errors import MissingExtraError, StoreFormatError, StoreUnavailableError, UnsupportedValueError
+from smolagents_memory.codec.plain_json import pack, searchable, unpack
+from smolagents_memory.database.envelope import as_key, from_key
 from smolagents_memory.search.ranked_texts import ranked
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.base import (
@@ -21,7 +23,6 @@ from smolagents_memory.stores.base import (
     checked_top_k,
 )
 from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.packing import pack, searchable, to_bytes, to_text, unpack
 
 
 BATCH = 1000
@@ -63,8 +64,8 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         new: dict[bytes, dict[str, bytes]] = {}
         for key, value, *meta in items:
             is_text = isinstance(value, str)
-            new[to_bytes(checked_key(key))] = {
-                "text" if is_text else "json": to_bytes(str(value)) if is_text else pack(value).encode(),
+            new[as_key(checked_key(key))] = {
+                "text" if is_text else "json": as_key(str(value)) if is_text else pack(value).encode(),
                 "meta": pack(checked_meta(meta[0] if meta else None), "metadata").encode(),
                 "words": " ".join(words(searchable(value))).encode(),
             }
@@ -84,12 +85,12 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
 
     def get(self, key: str) -> Value | None:
         with _translated():
-            entry = self._client.hgetall(self._name(to_bytes(checked_key(key))))
+            entry = self._client.hgetall(self._name(as_key(checked_key(key))))
         return _value(entry) if entry else None
 
     def meta(self, key: str) -> dict[str, Any] | None:
         with _translated():
-            packed = self._client.hget(self._name(to_bytes(checked_key(key))), "meta")
+            packed = self._client.hget(self._name(as_key(checked_key(key))), "meta")
         return None if packed is None else unpack(packed.decode())
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
@@ -99,7 +100,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
             if len(found) >= top_k:
                 break
             with _translated():
-                entry = self._client.hgetall(self._name(to_bytes(key)))
+                entry = self._client.hgetall(self._name(as_key(key)))
             if entry:
                 meta = unpack(entry[b"meta"].decode())
                 if fits is None or fits(meta):
@@ -107,7 +108,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         return found
 
     def forget(self, key: str) -> bool:
-        name = to_bytes(checked_key(key))
+        name = as_key(checked_key(key))
         with _translated():
             pipe = self._client.pipeline(transaction=True)
             pipe.delete(self._name(name))
@@ -118,7 +119,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         for names, entries in self._read(lambda pipe, name: pipe.hgetall(name)):
             for name, entry in zip(names, entries, strict=True):
                 if entry:
-                    yield to_text(name), _value(entry), unpack(entry[b"meta"].decode())
+                    yield from_key(name), _value(entry), unpack(entry[b"meta"].decode())
 
     def __len__(self) -> int:
         return sum(sum(map(bool, there)) for _, there in self._read(lambda pipe, name: pipe.exists(name)))
@@ -133,7 +134,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         for names, entries in self._read(lambda pipe, name: pipe.hget(name, "words")):
             for name, packed in zip(names, entries, strict=True):
                 if packed is not None:
-                    yield to_text(name), packed.decode()
+                    yield from_key(name), packed.decode()
 
     def _read(self, ask: Callable[[Any, bytes], Any]) -> Iterator[tuple[list[bytes], list[Any]]]:
         """What `ask` asks for each entry, in batches; names of entries that expired are dropped on the way."""
@@ -162,7 +163,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
 
 def _value(entry: dict[bytes, bytes]) -> Any:
     if b"text" in entry:
-        return to_text(entry[b"text"])
+        return from_key(entry[b"text"])
     if b"json" not in entry:
         raise StoreFormatError("an entry in Redis under our prefix was not written by this package; it was left as is")
     return unpack(entry[b"json"].decode())
