@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
-from smolagents_memory._log import logger
+from smolagents_memory._log import logger, warn_of_loss
 from smolagents_memory.memory.documents import parts_of
-from smolagents_memory.memory.foreign_keeping import StoreKeeper
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
-from smolagents_memory.memory.keeping import Keeper, SqlKeeper
+from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.serving import Serving
 from smolagents_memory.search.embedding import digest, resolved_embedder
 from smolagents_memory.search.limits import OWN_COLLECTION
+from smolagents_memory.stores.adapting import is_store, lost_by
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
 from smolagents_memory.stores.packing import pack
@@ -47,23 +47,23 @@ class Memory(Hit[Any]):
 def opened_keeper(
     path_or_url: Any,
     *,
-    persistent: Any,
-    vector: Any,
-    long_term: Any,
-    vector_store: Any,
-    scope: Mapping[str, Any] | None,
-    embedder: Any,
+    persistent: Any = None,
+    vector: Any = True,
+    long_term: Any = None,
+    vector_store: Any = None,
+    scope: Mapping[str, Any] | None = None,
+    embedder: Any = "default",
     ranker: Ranker,
     own_collection: int = OWN_COLLECTION,
-) -> Keeper:
+) -> Keeper[Any]:
     """The place that a memory's arguments name."""
-    if _is_store(persistent):
+    if is_store(persistent):
         long_term, persistent = long_term or persistent, None
-    if _is_store(vector):
+    if is_store(vector):
         vector_store, vector = vector_store or vector, True
     if persistent is not None and persistent is not False and path_or_url is None:
         path_or_url = DEFAULT_FOLDER if persistent is True else persistent
-    if _is_store(path_or_url):
+    if is_store(path_or_url):
         long_term, path_or_url = long_term or path_or_url, None
     if long_term is not None or vector_store is not None:
         if scope is not None:
@@ -71,7 +71,10 @@ def opened_keeper(
         if long_term is None:
             vault = open_vault(path_or_url, None)
             long_term = SqlStore(None if vault.database.in_ram else str(vault.database.url))
-        return StoreKeeper(long_term, vector_store if vector else None, ranker)
+        lost = "".join(f"\n  no {name}: {what}" for name, what in lost_by(long_term).items())
+        if lost:
+            warn_of_loss(f"{type(long_term).__name__} has less than the six methods of a MemoryStore:{lost}")
+        return StoreKeeper(long_term, vector_store if vector else None, ranker, by_words=not vector)
     vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None, own_collection=own_collection)
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
@@ -80,15 +83,11 @@ def opened_keeper(
     return keeper
 
 
-def _is_store(given: Any) -> bool:
-    return all(callable(getattr(given, name, None)) for name in ("add", "get", "search", "forget"))
-
-
 class LongTerm:
     """Long-term memory over a Keeper. Any number of threads may use it."""
 
     def __init__(
-        self, keeper: Keeper, curve: ForgettingCurve, clock: Callable[[], float], tell: Callable[..., None]
+        self, keeper: Keeper[Any], curve: ForgettingCurve, clock: Callable[[], float], tell: Callable[..., None]
     ) -> None:
         self.keeper, self.curve, self.clock = keeper, curve, clock
         self.serving = Serving()
@@ -192,7 +191,7 @@ class LongTerm:
 
     def decay_if_due(self) -> None:
         """Run `decay` by itself, at most once in the curve's `every` days."""
-        if self.curve.every > 0 and self.keeper.decay_due(self.clock(), self.curve.every * DAY):
+        if self.curve.every > 0 and self.keeper.bank.take_turn(self.clock(), self.curve.every * DAY):
             self.decay()
 
     def purge(self) -> list[str]:
@@ -200,7 +199,7 @@ class LongTerm:
         now = self.clock()
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
-        if not self.keeper.erase():
+        if not self.keeper.bank.erase():
             logger.warning("a reader has the database open: bytes of deleted memories stay until purge runs again")
         return gone
 

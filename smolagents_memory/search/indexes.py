@@ -15,6 +15,7 @@ from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
 from smolagents_memory.search.exact import ExactIndex, Floats
 from smolagents_memory.search.limits import OWN_COLLECTION
+from smolagents_memory.search.spread import DEVIATION, with_experience
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.database import Database
 from smolagents_memory.stores.rows import chunks, numbered
@@ -22,8 +23,6 @@ from smolagents_memory.stores.rows import chunks, numbered
 
 KEPT_BYTES = 512 * 1024 * 1024  # of scopes in RAM; the ones not used for longest go first
 SAMPLE = 512  # vectors from which a scope's mean similarity is estimated
-_PRIOR = 10  # how many texts the general experience counts for, in a scope that holds few
-_PRIOR_DEVIATION = 0.1
 
 _vectors = schema.vectors.c
 # each recall's statements are written out: hundreds of numbers as parameters would cost more than running them
@@ -120,12 +119,10 @@ class Indexes:
         """For each query the mean and deviation of its similarity to the scope's texts, from a sample."""
         sample = self._sample(connection, scope, live)
         if not len(sample):
-            return [(0.0, _PRIOR_DEVIATION) for _ in queries]
+            return [(0.0, DEVIATION) for _ in queries]
         cosines = sample @ queries.T
-        count = len(sample)
-        variance = (cosines.var(axis=0) * count + _PRIOR_DEVIATION**2 * _PRIOR) / (count + _PRIOR)
-        means = cosines.mean(axis=0) * count / (count + _PRIOR)
-        return list(zip(means.tolist(), numpy.sqrt(variance).tolist(), strict=True))
+        means, deviations = with_experience(cosines.mean(axis=0), cosines.var(axis=0), len(sample))
+        return list(zip(means.tolist(), deviations.tolist(), strict=True))
 
     def flush(self) -> None:
         """Write what waits in RAM into Chroma."""
@@ -165,6 +162,7 @@ class Indexes:
             index.flush()
             if index.rebuilt == before and not index.is_whole(connection):
                 index.make_anew(connection)
+                index.rebuilt += 1
             return index.rebuilt - before
 
     def close(self) -> None:
