@@ -256,7 +256,7 @@ def test_another_embedder_re_embeds_in_place_and_goes_on_where_it_was_killed(tmp
     memory.long_term.keeper.vault.close()
     process = worker(REEMBED, str(tmp_path), 0.02, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "opening\n"
-    anew = "SELECT count(*) FROM memory_items JOIN quick_embedders e ON e.id = embedder_id WHERE e.name = 'another'"
+    anew = "SELECT count(*) FROM memory_items JOIN memory_embedders e ON e.id = embedder_id WHERE e.name = 'another'"
     with closing(sqlite3.connect(tmp_path / "memory.db")) as base:
         while base.execute(anew).fetchone()[0] == 0:
             time.sleep(0.1)
