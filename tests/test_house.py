@@ -31,7 +31,7 @@ LAYERS = [
     {"codec"},
     {"steps"},
     {"database"},
-    {"_events", "_errors", "_files", "_json", "_log", "_version"},
+    {"_events", "_errors", "_files", "_json", "_log", "_progress", "_version"},
 ]
 
 

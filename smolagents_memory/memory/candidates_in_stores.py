@@ -18,6 +18,9 @@ from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.store_bank import FIELDS, StoreBank
 
 
+FARTHER = 4  # times as many are asked for by meaning: of what only words find, a store does not tell how near it is
+
+
 class StoreSource:
     """The `Source` of one query over a StoreBank.
 
@@ -29,7 +32,7 @@ class StoreSource:
         self._survey = bank.survey()
         self._records: dict[str, Record] = {}
         self._worded: Collection[int] = ()
-        self.live = max(len(bank.texts) - self._survey.archived, 0)
+        self.live = bank.live
         self.sentences = query_sentences(query) if meaning is not None else [query]
 
     def by_meaning(self, limit: int) -> Near | None:
@@ -83,7 +86,7 @@ class StoreSource:
         return there
 
     def _near(self, store: MemoryStore[Any], text: str, limit: int) -> dict[int, float]:
-        found = self._found(store, text, limit)
+        found = self._found(store, text, FARTHER * limit)
         if "vectors" in store.abilities:
             return found
         alike: dict[float, list[float]] = {}

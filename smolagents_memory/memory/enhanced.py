@@ -18,7 +18,7 @@ from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import review, tool_calls
-from smolagents_memory.search.limits import OWN_COLLECTION
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
+from smolagents_memory._progress import progress
 from smolagents_memory.memory.candidates_in_sql import asked_of_sql
 from smolagents_memory.memory.candidates_in_stores import StoreSource
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.recalling import Fits, Found, Source, recalled
 from smolagents_memory.memory.reembedding import reembed
-from smolagents_memory.search.progress import progress
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.adapting import as_store, lost_by
 from smolagents_memory.stores.bank import Bank

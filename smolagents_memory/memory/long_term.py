@@ -15,13 +15,14 @@ from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.serving import Serving
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.search.embedding import digest, resolved_embedder
-from smolagents_memory.search.limits import OWN_COLLECTION
 from smolagents_memory.stores.adapting import is_store, lost_by
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
 from smolagents_memory.stores.packing import pack
 from smolagents_memory.stores.records import Record
+from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
 from smolagents_memory.stores.vault import open_vault
 
@@ -47,13 +48,13 @@ class Memory(Hit[Any]):
 def opened_keeper(
     path_or_url: Any,
     *,
-    persistent: Any = None,
-    vector: Any = True,
-    long_term: Any = None,
-    vector_store: Any = None,
-    scope: Mapping[str, Any] | None = None,
-    embedder: Any = "default",
     ranker: Ranker,
+    embedder: Any = "default",
+    scope: Mapping[str, Any] | None = None,
+    vector: Any = True,
+    vector_store: Any = None,
+    long_term: Any = None,
+    persistent: Any = None,
     own_collection: int = OWN_COLLECTION,
 ) -> Keeper[Any]:
     """The place that a memory's arguments name."""
@@ -76,6 +77,7 @@ def opened_keeper(
             warn_of_loss(f"{type(long_term).__name__} has less than the six methods of a MemoryStore:{lost}")
         return StoreKeeper(long_term, vector_store if vector else None, ranker, by_words=not vector)
     vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None, own_collection=own_collection)
+    reread(vault.database)
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
         vault.checked = True

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 
 from smolagents_memory._log import logger
-from smolagents_memory.search.progress import progress
+from smolagents_memory._progress import progress
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.packing import searchable
 from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, take_numbers

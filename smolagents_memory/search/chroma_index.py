@@ -13,9 +13,9 @@ from sqlalchemy import Connection, func, select
 
 from smolagents_memory._files import write_whole
 from smolagents_memory._log import logger
+from smolagents_memory._progress import progress
 from smolagents_memory.search.chroma_folder import ChromaFolder
 from smolagents_memory.search.exact import Floats, Rows, dropped
-from smolagents_memory.search.progress import progress
 from smolagents_memory.stores import schema
 
 

@@ -10,11 +10,10 @@ import numpy
 from sqlalchemy import Connection, bindparam, select
 
 from smolagents_memory._log import logger
-from smolagents_memory.search.chroma_folder import ChromaFolder
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION, ChromaFolder
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
 from smolagents_memory.search.exact import ExactIndex, Floats
-from smolagents_memory.search.limits import OWN_COLLECTION
 from smolagents_memory.search.spread import DEVIATION, with_experience
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.database import Database

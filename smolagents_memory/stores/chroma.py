@@ -19,19 +19,8 @@ from smolagents_memory._errors import (
 )
 from smolagents_memory.search.chroma_folder import ChromaFolder, chroma_folder
 from smolagents_memory.search.embedding import Vectors, best_of_parts, default_embedder, resolved_embedder
-from smolagents_memory.stores.base import (
-    Hit,
-    MemoryStore,
-    Meta,
-    Value,
-    Where,
-    checked_key,
-    checked_meta,
-    checked_query,
-    checked_top_k,
-)
+from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
 from smolagents_memory.stores.chroma_records import ORDER, PART, PARTS, Entry, entries_of, entry_of, id_of, ids_of
-from smolagents_memory.stores.filters import compiled
 
 
 BATCH = 1000
@@ -82,19 +71,16 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
     def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
         self.add_many([(key, value, meta)])
 
-    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+    def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add all; what cannot be kept or embedded is refused before anything is written."""
-        new: dict[str, Entry] = {}
-        for key, value, *meta in items:
-            new[checked_key(key)] = entry_of(checked_key(key), value, checked_meta(meta[0] if meta else None))
+        new = list({key: entry_of(key, value, meta) for key, value, meta in entries(items)}.values())
         if not new:
             return 0
-        entries = list(new.values())
-        matrices = self._vectors.of_documents([entry.text for entry in entries])
-        rows = [row for entry, matrix in zip(entries, matrices, strict=True) for row in entry.rows(matrix)]
+        matrices = self._vectors.of_documents([entry.text for entry in new])
+        rows = [row for entry, matrix in zip(new, matrices, strict=True) for row in entry.rows(matrix)]
         with _translated():
             collection = self._collection()
-            known, stale = self._order(collection, entries)
+            known, stale = self._order(collection, new)
             for start in range(0, len(rows), BATCH):
                 some = rows[start : start + BATCH]
                 collection.upsert(
@@ -115,8 +101,8 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         return None if found is None else found[2]
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
-        fits, top_k = compiled(where), checked_top_k(top_k)
-        if not top_k or not checked_query(query).strip():
+        query, top_k, fits = asked(query, top_k, where)
+        if not top_k or not query.strip():
             return []
         _, matrix = self._vectors.of_query(query)
         with _translated():
@@ -206,13 +192,13 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
                 best[key] = Hit(key, whole[1], best[key].score, whole[2])
         return sorted(best.values(), key=lambda hit: -hit.score)
 
-    def _order(self, collection: Any, entries: list[Entry]) -> tuple[dict[str, float], set[str]]:
+    def _order(self, collection: Any, new: list[Entry]) -> tuple[dict[str, float], set[str]]:
         """When each was first added (what is replaced keeps its place), and the rows that are there of them."""
         now = time.time()
-        known = {entry.id: now + number * 1e-6 for number, entry in enumerate(entries)}
+        known = {entry.id: now + number * 1e-6 for number, entry in enumerate(new)}
         there: set[str] = set()
-        for start in range(0, len(entries), BATCH):
-            names = [entry.id for entry in entries[start : start + BATCH]]
+        for start in range(0, len(new), BATCH):
+            names = [entry.id for entry in new[start : start + BATCH]]
             for name, metadata in _pairs(collection.get(ids=names, include=["metadatas"])):
                 known[name] = metadata.get(ORDER, known[name])
                 there.update(ids_of(name, metadata))

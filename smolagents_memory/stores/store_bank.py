@@ -26,7 +26,7 @@ class StoreBank:
         self.texts, self.vectors = texts, vectors
         self._lock = threading.RLock()
         self._survey = Survey()
-        self._look_again = 0.0
+        self._size, self._look_again = 0, 0.0
         self._numbers: dict[str, int] = {}
         self._keys: dict[int, str] = {}
         self._next = count(1)
@@ -71,14 +71,19 @@ class StoreBank:
         """The key of a number that was given."""
         return self._keys[number]
 
+    @property
+    def live(self) -> int:
+        """How many memories can be found, as far as that is known."""
+        return max(self._survey.texts, self._size - self._survey.archived)
+
     def survey(self, seen: Iterable[Record] = ()) -> Survey:
         """What is known of the store as a whole, `seen` included; read again when others have changed much of it."""
         with self._lock:
             now = time.monotonic()
             if now >= self._look_again:
                 self._look_again = now + 1.0
-                size, known = len(self.texts), len(self._survey)
-                if size <= SURVEYED and abs(size - known) > known // 20:
+                self._size, known = len(self.texts), len(self._survey)
+                if self._size <= SURVEYED and abs(self._size - known) > known // 20:
                     self._survey = Survey()
                     seen = [*self.records(archived=None), *seen]
             for record in seen:

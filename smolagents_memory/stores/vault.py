@@ -12,10 +12,9 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from smolagents_memory.search.chroma_folder import chroma_folder
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION, chroma_folder
 from smolagents_memory.search.embedding import Embedder, Vectors
 from smolagents_memory.search.indexes import Indexes
-from smolagents_memory.search.limits import OWN_COLLECTION
 from smolagents_memory.stores import schema
 from smolagents_memory.stores.database import Database, open_database
 
