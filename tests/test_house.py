@@ -21,18 +21,15 @@ import smolagents_memory
 PACKAGE = Path(smolagents_memory.__file__).parent
 ROOT = Path(__file__).parent.parent
 
-# each room may import itself and what stands after it
-LAYERS = [
-    {"cli", "demo", "testing", "examples"},
-    {"insight", "tools"},
-    {"memory"},
-    {"sessions", "stores", "search", "state"},
-    {"variables", "history", "callbacks"},
-    {"codec"},
-    {"steps"},
-    {"database"},
-    {"_events", "_errors", "_files", "_json", "_log", "_progress", "_version"},
-]
+FOUNDATION = {"_events", "_errors", "_files", "_json", "_log", "_progress", "_version"}
+USERS = {"demo", "examples"}  # of the package: they import its public names alone
+
+
+def drawing() -> list[str]:
+    """The rooms from top to bottom, as docs/architecture.md draws them."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = page[page.index("## The rooms") :].split("```")[1]
+    return re.findall(r"^ ([a-z]+) {2,}\S", drawn, re.MULTILINE)
 
 
 def modules() -> list[str]:
@@ -44,29 +41,46 @@ def room(module: str) -> str:
     return (module.split(".") + [""])[1]
 
 
-@pytest.mark.parametrize("module", modules())
-def test_imports_go_down_the_house_only(module: str) -> None:
-    rank = {name: level for level, names in enumerate(LAYERS) for name in names}
+def imports(module: str) -> list[tuple[int, str]]:
+    """The modules that a module imports, by their lines."""
     path = PACKAGE.parent / Path(*module.split("."))
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found = []
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-        names = []
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}:{node.lineno} imports relatively"
-            names = [node.module or ""]
+            named = (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "smolagents_memory" else []
+            )
+            found += [(node.lineno, name) for name in (named or [node.module or ""])]
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        for name in names:
-            # the package's own top holds nothing but the lazy table: importing from it is left to the highest rooms
-            if name == "smolagents_memory" and rank[room(module)] > 0:
-                pytest.fail(f"{module}:{node.lineno} imports from the top of the package: name the module")
-            if name.startswith("smolagents_memory.") and room(name) != room(module):
-                assert rank[room(module)] <= rank[room(name)], f"{module}:{node.lineno} imports {name}"
+            found += [(node.lineno, alias.name) for alias in node.names]
+    return [(line, name) for line, name in found if name.split(".")[0] == "smolagents_memory"]
 
 
-def test_every_room_has_a_place_in_the_house() -> None:
-    known = set().union(*LAYERS)
-    assert {room(module) for module in modules()} <= known
+@pytest.mark.parametrize("module", modules())
+def test_imports_go_down_the_house_only(module: str) -> None:
+    """Also between neighbours: each room imports what the drawing has below it, and users the public names alone."""
+    order = {name: level for level, name in enumerate([*drawing(), *FOUNDATION])}
+    order |= dict.fromkeys(FOUNDATION, len(order))
+    mine = room(module)
+    for line, name in imports(module):
+        theirs = room(name)
+        if theirs == mine or name == "smolagents_memory":
+            continue
+        public = theirs in smolagents_memory.__all__
+        if mine in USERS:
+            assert public or theirs == "testing", f"{module}:{line} imports {name}: a user takes public names alone"
+        elif theirs not in order:
+            assert mine == "cli", f"{module}:{line} imports {name} from the top of the package: name the module"
+        else:
+            assert order[mine] <= order[theirs], f"{module}:{line} imports {name}"
+
+
+def test_the_drawing_of_the_house_shows_its_rooms() -> None:
+    there = {room(module) for module in modules()}
+    assert set(drawing()) == there - FOUNDATION
+    assert len(drawing()) == len(set(drawing()))
 
 
 def test_public_names_are_sorted_and_all_of_them_can_be_had() -> None:

@@ -98,6 +98,14 @@ def say(text: str) -> None:
     console().print(Text(text))
 
 
+def tell(text: str, data: Any, as_json: bool) -> None:
+    """What was done: a sentence for people, or data for programs."""
+    if as_json:
+        print_json(data)
+    else:
+        say(text)
+
+
 def confirm(question: str, yes: bool) -> None:
     """Ask before anything is destroyed; without a terminal `--yes` is needed."""
     if yes:

@@ -19,7 +19,7 @@ from smolagents_memory.cli.app import (
     fail,
     print_json,
     print_table,
-    say,
+    tell,
 )
 
 
@@ -94,10 +94,9 @@ def remember(
             keys = memory.remember_document(file, source)
         else:
             keys = [memory.remember(text, importance=importance, source=source)]
-    if as_json:
-        print_json({"keys": keys})
-    else:
-        say(f"Remembered as {keys[0]}." if len(keys) == 1 else f"Remembered in {len(keys)} parts.")
+    tell(
+        f"Remembered as {keys[0]}." if len(keys) == 1 else f"Remembered in {len(keys)} parts.", {"keys": keys}, as_json
+    )
 
 
 @command("forget")
@@ -119,10 +118,11 @@ def forget(
             fail(f"there is no memory {key!r}; `smolagents-memory search` shows keys")
         if purge:
             memory.purge()
-    if as_json:
-        print_json({"forgotten": key, "purged": purge})
-    else:
-        say(f"The memory {key!r} is forgotten{' and purged' if purge else ''}.")
+    tell(
+        f"The memory {key!r} is forgotten{' and purged' if purge else ''}.",
+        {"forgotten": key, "purged": purge},
+        as_json,
+    )
 
 
 @command("reindex")
@@ -133,10 +133,7 @@ def reindex(scope: Scope = None, storage: Storage = STORAGE, as_json: AsJson = F
     """
     with _memory(storage, scope) as memory:
         done = memory.reindex(show_progress=not as_json)
-    if as_json:
-        print_json(done)
-    else:
-        say("Done: " + ", ".join(f"{count} {what}" for what, count in done.items()) + ".")
+    tell("Done: " + ", ".join(f"{count} {what}" for what, count in done.items()) + ".", done, as_json)
 
 
 @command("decay")
@@ -159,7 +156,4 @@ def decay(
         if purge:
             confirm("Memories whose grace period is over will be deleted for good. Go ahead?", yes)
             purged = memory.purge()
-    if as_json:
-        print_json({"archived": archived, "purged": purged})
-    else:
-        say(f"{len(archived)} archived, {len(purged)} deleted.")
+    tell(f"{len(archived)} archived, {len(purged)} deleted.", {"archived": archived, "purged": purged}, as_json)

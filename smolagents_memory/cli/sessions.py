@@ -22,6 +22,7 @@ from smolagents_memory.cli.app import (
     print_json,
     print_table,
     say,
+    tell,
 )
 
 
@@ -131,10 +132,7 @@ def export(session_id: SessionId, path: PathOut, storage: Storage = STORAGE, as_
     """
     written = _session(storage, session_id).export(path)
     size = written.stat().st_size
-    if as_json:
-        print_json({"path": str(written), "bytes": size})
-    else:
-        say(f"Session {session_id!r} is in {written} ({size:,} bytes).")
+    tell(f"Session {session_id!r} is in {written} ({size:,} bytes).", {"path": str(written), "bytes": size}, as_json)
 
 
 @command("import")
@@ -151,10 +149,7 @@ def import_(
     """
     session = _manager(storage, must_exist=False).session(session_id).import_(path, recover=recover)
     count = len(session.steps())
-    if as_json:
-        print_json({"session": session_id, "steps": count})
-    else:
-        say(f"Session {session_id!r} begins with {count} steps.")
+    tell(f"Session {session_id!r} begins with {count} steps.", {"session": session_id, "steps": count}, as_json)
 
 
 @command("fork")
@@ -170,10 +165,11 @@ def fork(
     Example: smolagents-memory fork user-42 user-42-what-if --at 3
     """
     count = len(_session(storage, session_id).fork(new_id, at).steps())
-    if as_json:
-        print_json({"session": new_id, "steps": count})
-    else:
-        say(f"Session {new_id!r} begins with {count} steps of {session_id!r}.")
+    tell(
+        f"Session {new_id!r} begins with {count} steps of {session_id!r}.",
+        {"session": new_id, "steps": count},
+        as_json,
+    )
 
 
 @command("delete")
@@ -194,10 +190,11 @@ def delete(
     if purge:
         with console().status("purging …"):
             _manager(storage).purge()
-    if as_json:
-        print_json({"deleted": session_id, "purged": purge})
-    else:
-        say(f"Session {session_id!r} is deleted{' and purged' if purge else ''}.")
+    tell(
+        f"Session {session_id!r} is deleted{' and purged' if purge else ''}.",
+        {"deleted": session_id, "purged": purge},
+        as_json,
+    )
 
 
 @command("stats")
@@ -231,10 +228,11 @@ def backup(
     """
     with console().status("copying …"):
         written = _manager(storage).backup(path)
-    if as_json:
-        print_json({"path": str(written), "bytes": written.stat().st_size})
-    else:
-        say(f"A copy of {storage!r} is in {written} ({written.stat().st_size:,} bytes).")
+    tell(
+        f"A copy of {storage!r} is in {written} ({written.stat().st_size:,} bytes).",
+        {"path": str(written), "bytes": written.stat().st_size},
+        as_json,
+    )
 
 
 @command("migrate")

@@ -12,7 +12,12 @@ import smolagents_memory
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "callbacks.md").read_text(encoding="utf-8")
 HOMES = smolagents_memory._HOMES
-PUBLIC = [name for home, names in HOMES.items() if home.startswith("callbacks.") for name in names]
+PUBLIC = [
+    name
+    for home, names in HOMES.items()
+    if home.startswith("callbacks.") or home == "steps.pins"
+    for name in names.split()
+]
 
 
 @pytest.mark.parametrize("name", PUBLIC)

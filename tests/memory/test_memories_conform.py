@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 from quick_embedder import Hashed
-from servers import postgres_url, redis_url
 
 from smolagents_memory import EnhancedAgentMemory, InMemoryStore, RedisStore, SqliteStore, VectorMemoryStore
 from smolagents_memory.testing.memory_conformance import MemoryConformance
@@ -73,8 +72,8 @@ class TestFolder(InPlace):
 
 class TestPostgres(InPlace):
     @pytest.fixture(autouse=True)
-    def _server(self, postgres_url):
-        self.url, self.test = postgres_url, uuid.uuid4().hex
+    def _server(self, postgres):
+        self.url, self.test = postgres, uuid.uuid4().hex
 
     def make_memory(self, tmp_path, scope=None, **options):
         scope = {**(scope or {}), "test": self.test}

@@ -102,7 +102,11 @@ def shed(step: Any, agent: Any) -> None:
         step.model_input_messages = []
 
 
-@pytest.mark.parametrize("callbacks", [[stamp], [cut], [drop], [shed], [stamp, cut, drop, shed]], ids=str)
+@pytest.mark.parametrize(
+    "callbacks",
+    [[stamp], [cut], [drop], [shed], [stamp, cut, drop, shed]],
+    ids=lambda each: "-".join(callback.__name__ for callback in each),
+)
 def test_what_callbacks_did_is_restored_and_the_original_is_still_there(make: Any, url: str, callbacks: Any) -> None:
     agent = make(step_callbacks={ActionStep: callbacks, PlanningStep: [shed] if shed in callbacks else []})
     session = Session("s", url)

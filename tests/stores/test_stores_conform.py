@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from servers import chroma_url, postgres_url, redis_url
 
 from smolagents_memory.stores.chroma import VectorMemoryStore
 from smolagents_memory.stores.in_memory import InMemoryStore
@@ -37,8 +36,8 @@ class TestSqliteInRam(StoreConformance):
 
 class TestPostgresStore(StoreConformance):
     @pytest.fixture(autouse=True)
-    def _server(self, postgres_url):
-        self.url = postgres_url
+    def _server(self, postgres):
+        self.url = postgres
         self.scope = {"test": uuid.uuid4().hex}
 
     def make_store(self, tmp_path):

@@ -7,8 +7,6 @@ import sys
 import threading
 from contextlib import closing
 
-from servers import postgres_url  # noqa: F401 — a fixture
-
 from smolagents_memory import EnhancedAgentMemory, SqliteStore, SqlStore
 from smolagents_memory.search import words as analyser
 from smolagents_memory.stores import rereading
@@ -64,15 +62,15 @@ def test_a_store_is_read_anew_as_well(tmp_path, monkeypatch):
     assert [hit.key for hit in SqliteStore(path).search("trekked")] == ["walk"]
 
 
-def test_in_postgres_too(postgres_url, monkeypatch):  # noqa: F811
+def test_in_postgres_too(postgres, monkeypatch):
     """By the same statements."""
     scope = {"test": "words"}
-    by_another_analyser(monkeypatch, lambda: SqlStore(postgres_url, scope=scope).add_many(TEXTS.items()))
-    store = SqlStore(postgres_url, scope=scope)
+    by_another_analyser(monkeypatch, lambda: SqlStore(postgres, scope=scope).add_many(TEXTS.items()))
+    store = SqlStore(postgres, scope=scope)
     with store.database.write() as connection:
         connection.exec_driver_sql("DELETE FROM memory_about WHERE name = 'words'")
     rereading._read.clear()
-    assert [hit.key for hit in SqlStore(postgres_url, scope=scope).search("technology")] == ["tech"]
+    assert [hit.key for hit in SqlStore(postgres, scope=scope).search("technology")] == ["tech"]
 
 
 def test_threads_stem_alike():
