@@ -10,6 +10,7 @@ from smolagents_memory._errors import (
     MissingExtraError as MissingExtraError,
     NewerFormatError as NewerFormatError,
     NewerSchemaError as NewerSchemaError,
+    PlaceError as PlaceError,
     ScriptError as ScriptError,
     SessionConflictError as SessionConflictError,
     SessionDamagedError as SessionDamagedError,
@@ -88,6 +89,9 @@ from smolagents_memory.codec.values import (
     Unknown as Unknown,
     decode_value as decode_value,
     encode_value as encode_value,
+)
+from smolagents_memory.database.places import (
+    Place as Place,
 )
 from smolagents_memory.history.files import (
     export_memory as export_memory,

@@ -93,7 +93,7 @@ def _database(storage: str) -> Iterator[Finding]:
     with manager.database.reading() as connection:
         from sqlalchemy import select
 
-        for owner in connection.execute(select(tables.sessions.c.owner)).scalars():
+        for owner in connection.execute(select(tables.sessions.c.writer)).scalars():
             if owner is not None and leases.is_alive(owner):
                 held.append(str((leases.describe(owner) or {}).get("process")))
     yield Finding("sessions", f"{len(manager.list_sessions())}, of which {len(held)} are being written")

@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
+from smolagents_memory.database import tables
 from smolagents_memory.memory.ranking import Candidate
 from smolagents_memory.memory.recalling import Cosines, Near
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.lexical import Lexicon
-from smolagents_memory.stores import schema
 from smolagents_memory.stores.records import Record
-from smolagents_memory.stores.rows import BY_IDS, numbered, record_of
+from smolagents_memory.stores.rows import BY_IDS, numbered, whole
 from smolagents_memory.stores.vault import Vault
 
 
@@ -24,9 +24,9 @@ _LIGHT = (
 )
 _BY_ID, _BY_PLACE = _LIGHT.format(column="id"), _LIGHT.format(column="place")
 _STATE = (
-    select(schema.scopes.c.id, schema.scopes.c.live, schema.scopes.c.words, schema.changes.c.last)
-    .join(schema.changes, schema.changes.c.id == 1)
-    .where(schema.scopes.c.name == bindparam("name"))
+    select(tables.scopes.c.id, tables.scopes.c.live, tables.scopes.c.words, tables.changes.c.last)
+    .join(tables.changes, tables.changes.c.id == 1)
+    .where(tables.scopes.c.name == bindparam("name"))
 )
 
 
@@ -35,7 +35,7 @@ def asked_of_sql(vault: Vault, scope: str, query: str) -> Iterator[SqlSource | N
     """A source for one query in one scope, which sees one state of the database; None where the scope is empty."""
     vectors = vault.indexes.vectors if vault.indexes is not None and vault.is_whole() else None
     sentences, matrix = vectors.of_query(query) if vectors is not None else ([query], None)
-    with vault.database.read() as connection:
+    with vault.database.reading() as connection:
         state = connection.execute(_STATE, {"name": scope}).first()
         yield SqlSource(vault, connection, state, sentences, matrix) if state is not None and state.live else None
 
@@ -85,7 +85,7 @@ class SqlSource:
 
     def records(self, ids: Collection[int]) -> dict[int, Record]:
         rows = self._connection.execute(BY_IDS, {"ids": list(ids)})
-        return {row.id: record_of(row) for row in rows}
+        return {record.id: record for record in whole(self._connection, rows)}
 
 
 def _best_parts(found: Iterable[tuple[int, int, float]]) -> Cosines:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from statistics import fmean
 from typing import Any
 
+from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.memory.ranking import Candidate
 from smolagents_memory.memory.recalling import Cosines, Near
 from smolagents_memory.search.embedding import query_sentences
@@ -13,7 +14,6 @@ from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.spread import DEVIATION, quantiles, spread_of_best
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.base import MemoryStore
-from smolagents_memory.stores.packing import searchable
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.store_bank import FIELDS, StoreBank
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
 from smolagents_memory._progress import progress
+from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.memory.candidates_in_sql import asked_of_sql
 from smolagents_memory.memory.candidates_in_stores import StoreSource
 from smolagents_memory.memory.ranking import Ranker
@@ -17,7 +18,6 @@ from smolagents_memory.memory.reembedding import reembed
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.adapting import as_store, lost_by
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.packing import searchable
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.store_bank import StoreBank
 from smolagents_memory.stores.vault import Vault

@@ -10,6 +10,7 @@ from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory._log import logger, warn_of_loss
+from smolagents_memory.codec.plain_json import pack
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
@@ -20,7 +21,6 @@ from smolagents_memory.search.embedding import digest, resolved_embedder
 from smolagents_memory.stores.adapting import is_store, lost_by
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.packing import pack
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
@@ -71,7 +71,7 @@ def opened_keeper(
             raise UnsupportedValueError("with stores of your own, give the scope to the stores (SqlStore(…, scope=…))")
         if long_term is None:
             vault = open_vault(path_or_url, None)
-            long_term = SqlStore(None if vault.database.in_ram else str(vault.database.url))
+            long_term = SqlStore(vault.database.place)
         lost = "".join(f"\n  no {name}: {what}" for name, what in lost_by(long_term).items())
         if lost:
             warn_of_loss(f"{type(long_term).__name__} has less than the six methods of a MemoryStore:{lost}")

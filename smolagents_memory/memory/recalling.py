@@ -55,7 +55,7 @@ class Source(Protocol):
         """How near memories are that were not found by meaning, as far as that can be told."""
 
     def records(self, ids: Collection[int]) -> dict[int, Record]:
-        """Memories as a whole."""
+        """Memories as a whole; one that is damaged is left out."""
 
 
 @dataclass
@@ -109,8 +109,8 @@ class _Search:
             some = scored[start : start + step]
             records = self.source.records([candidate.id for _, candidate in some])
             for score, candidate in some:
-                record = records[candidate.id]
-                if fits is None or fits(record.view()):
+                record = records.get(candidate.id)
+                if record is not None and (fits is None or fits(record.view())):
                     found.append(Found(record, score, self._parts(candidate), self._relevance(candidate)))
             if len(found) >= k:
                 break

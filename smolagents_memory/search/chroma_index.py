@@ -14,16 +14,16 @@ from sqlalchemy import Connection, func, select
 from smolagents_memory._files import write_whole
 from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
+from smolagents_memory.database import tables
 from smolagents_memory.search.chroma_folder import ChromaFolder
 from smolagents_memory.search.exact import Floats, Rows, dropped
-from smolagents_memory.stores import schema
 
 
 FLUSH = 1000  # vectors that wait in RAM, searched exactly, before they go into Chroma together
 BATCH = 2000
 _PROBES = 5
 
-_vectors = schema.vectors.c
+_vectors = tables.vectors.c
 
 
 class ChromaIndex:
@@ -114,7 +114,7 @@ class ChromaIndex:
             self._collection = self._create(client)
             self._tail, self._dropped, self._flushed, self._last = [], set(), 0, 0
             total = self._count_in_sql(connection)
-            now = connection.execute(select(schema.changes.c.last)).scalar() or 0
+            now = connection.execute(select(tables.changes.c.last)).scalar() or 0
             with progress("Filling Chroma from SQL", total, unit="vectors") as advance:
                 self._take_newer(connection, advance, straight=True)
             self._last = int(now)
@@ -187,7 +187,7 @@ class ChromaIndex:
         self._tail, self._dropped, self._flushed, self._last = [], set(), change, change
         self._dropped.update(dropped(connection, self.scope, change))
         self._take_newer(connection)
-        self._last = int(connection.execute(select(schema.changes.c.last)).scalar() or 0)
+        self._last = int(connection.execute(select(tables.changes.c.last)).scalar() or 0)
         self.flush()
 
     def _create(self, client: Any) -> Any:
@@ -238,7 +238,7 @@ class ChromaIndex:
             last = found[-1][0]
 
     def _count_in_sql(self, connection: Connection) -> int:
-        statement = select(func.count()).select_from(schema.vectors).where(
+        statement = select(func.count()).select_from(tables.vectors).where(
             _vectors.scope_id == self.scope, _vectors.embedder_id == self.embedder, _vectors.live.is_(True)
         )  # fmt: skip
         return int(connection.execute(statement).scalar() or 0)

@@ -9,13 +9,13 @@ import numpy
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, select
 
-from smolagents_memory.stores import schema
+from smolagents_memory.database import tables
 
 
 Floats = NDArray[numpy.float32]
 Ints = NDArray[numpy.int64]
 
-_vectors, _gone = schema.vectors.c, schema.gone.c
+_vectors, _gone = tables.vectors.c, tables.gone.c
 _NEWER = (
     select(_vectors.id, _vectors.item_id, _vectors.parts, _vectors.vector)
     .where(

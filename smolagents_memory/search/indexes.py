@@ -10,20 +10,20 @@ import numpy
 from sqlalchemy import Connection, bindparam, select
 
 from smolagents_memory._log import logger
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION, ChromaFolder
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
 from smolagents_memory.search.exact import ExactIndex, Floats
 from smolagents_memory.search.spread import DEVIATION, with_experience
-from smolagents_memory.stores import schema
-from smolagents_memory.stores.database import Database
 from smolagents_memory.stores.rows import chunks, numbered
 
 
 KEPT_BYTES = 512 * 1024 * 1024  # of scopes in RAM; the ones not used for longest go first
 SAMPLE = 512  # vectors from which a scope's mean similarity is estimated
 
-_vectors = schema.vectors.c
+_vectors = tables.vectors.c
 # each recall's statements are written out: hundreds of numbers as parameters would cost more than running them
 _OF_ITEMS = (
     "SELECT item_id, parts, vector FROM memory_vectors "
@@ -34,9 +34,9 @@ _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
 )
 _SCOPE = (
-    select(schema.scopes.c.id, schema.scopes.c.live, schema.changes.c.last)
-    .join(schema.changes, schema.changes.c.id == 1)
-    .where(schema.scopes.c.name == bindparam("name"))
+    select(tables.scopes.c.id, tables.scopes.c.live, tables.changes.c.last)
+    .join(tables.changes, tables.changes.c.id == 1)
+    .where(tables.scopes.c.name == bindparam("name"))
 )
 _MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
 
@@ -66,7 +66,7 @@ class Indexes:
     def embedder_id(self, connection: Connection) -> int | None:
         """The number of the embedder in the database; None before anything was embedded with it."""
         if self._embedder is None:
-            table = schema.embedders.c
+            table = tables.embedders.c
             self._embedder = connection.execute(select(table.id).where(table.name == self.vectors.name)).scalar()
         return self._embedder
 
@@ -131,13 +131,13 @@ class Indexes:
 
     def of_name(self, name: str) -> ExactIndex | ChromaIndex | None:
         """The index of the scope of that name."""
-        with self.database.read() as connection:
+        with self.database.reading() as connection:
             state = connection.execute(_SCOPE, {"name": name}).first()
             return self.of(connection, state.id, state.live) if state is not None else None
 
     def catch_up(self, name: str) -> None:
         """Bring the index of the scope of that name up to date with SQL."""
-        with self.database.read() as connection:
+        with self.database.reading() as connection:
             state = connection.execute(_SCOPE, {"name": name}).first()
             index = self.of(connection, state.id, state.live) if state is not None else None
             if state is not None and index is not None:
@@ -151,7 +151,7 @@ class Indexes:
 
     def repair(self, name: str) -> int:
         """Compare the scope's Chroma collection with SQL and make it anew if it differs; how often it had to be."""
-        with self.database.read() as connection:
+        with self.database.reading() as connection:
             state = connection.execute(_SCOPE, {"name": name}).first()
             index = self.of(connection, state.id, state.live) if state is not None else None
             if state is None or not isinstance(index, ChromaIndex):
@@ -195,14 +195,14 @@ class Indexes:
         return index
 
     def _is_default(self, connection: Connection, scope: int) -> bool:
-        table = schema.scopes.c
+        table = tables.scopes.c
         if self._default is None:
             self._default = connection.execute(select(table.id).where(table.name == "")).scalar()
         return scope == self._default
 
     def _bank_name(self, connection: Connection) -> str:
         if self._bank is None:
-            table = schema.about.c
+            table = tables.about.c
             self._bank = str(connection.execute(select(table.value).where(table.name == "bank")).scalar())
         return self._bank
 

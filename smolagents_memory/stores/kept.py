@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from smolagents_memory.codec.plain_json import pack, searchable, unpack
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import query_words, words
 from smolagents_memory.stores.base import Hit, Where, asked
-from smolagents_memory.stores.packing import pack, searchable, unpack
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any, Generic
 
 from smolagents_memory._errors import MissingExtraError, StoreFormatError, StoreUnavailableError, UnsupportedValueError
+from smolagents_memory.codec.plain_json import unpack
+from smolagents_memory.database.envelope import as_key, from_key
 from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, checked_key, entries
 from smolagents_memory.stores.kept import Kept, found
-from smolagents_memory.stores.packing import to_bytes, to_text, unpack
 
 
 BATCH = 1000
@@ -48,7 +49,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
 
     def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add all in one transaction, or none."""
-        new = {to_bytes(key): _entry(Kept.of(value, meta)) for key, value, meta in entries(items)}
+        new = {as_key(key): _entry(Kept.of(value, meta)) for key, value, meta in entries(items)}
         if not new:
             return 0
         with _translated():
@@ -69,14 +70,14 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
 
     def meta(self, key: str) -> dict[str, Any] | None:
         with _translated():
-            packed = self._client.hget(self._name(to_bytes(checked_key(key))), "meta")
+            packed = self._client.hget(self._name(as_key(checked_key(key))), "meta")
         return None if packed is None else unpack(packed.decode())
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
         return found(query, top_k, where, self._words(), self._kept)
 
     def forget(self, key: str) -> bool:
-        name = to_bytes(checked_key(key))
+        name = as_key(checked_key(key))
         with _translated():
             pipe = self._client.pipeline(transaction=True)
             pipe.delete(self._name(name))
@@ -87,7 +88,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         for names, answers in self._read(lambda pipe, name: pipe.hgetall(name)):
             for name, entry in zip(names, answers, strict=True):
                 if entry:
-                    yield to_text(name), *_of_entry(entry).unpacked()
+                    yield from_key(name), *_of_entry(entry).unpacked()
 
     def __len__(self) -> int:
         return sum(sum(map(bool, there)) for _, there in self._read(lambda pipe, name: pipe.exists(name)))
@@ -100,14 +101,14 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
 
     def _kept(self, key: str) -> Kept | None:
         with _translated():
-            entry = self._client.hgetall(self._name(to_bytes(key)))
+            entry = self._client.hgetall(self._name(as_key(key)))
         return _of_entry(entry) if entry else None
 
     def _words(self) -> Iterator[tuple[str, str]]:
         for names, answers in self._read(lambda pipe, name: pipe.hget(name, "words")):
             for name, packed in zip(names, answers, strict=True):
                 if packed is not None:
-                    yield to_text(name), packed.decode()
+                    yield from_key(name), packed.decode()
 
     def _read(self, ask: Callable[[Any, bytes], Any]) -> Iterator[tuple[list[bytes], list[Any]]]:
         """What `ask` asks for each entry, in batches; names of entries that expired are dropped on the way."""
@@ -137,7 +138,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
 def _entry(kept: Kept) -> dict[str, bytes]:
     """What Redis keeps: a text as its bytes, anything else as JSON."""
     return {
-        "text" if kept.is_text else "json": to_bytes(kept.value),
+        "text" if kept.is_text else "json": as_key(kept.value),
         "meta": kept.meta.encode(),
         "words": kept.words.encode(),
     }
@@ -147,7 +148,7 @@ def _of_entry(entry: dict[bytes, bytes]) -> Kept:
     value = entry.get(b"text", entry.get(b"json"))
     if value is None or b"meta" not in entry:
         raise StoreFormatError("an entry in Redis under our prefix was not written by this package; it was left as is")
-    return Kept(to_text(value), b"text" in entry, entry[b"meta"].decode(), entry.get(b"words", b"").decode())
+    return Kept(from_key(value), b"text" in entry, entry[b"meta"].decode(), entry.get(b"words", b"").decode())
 
 
 def _client(url: str) -> Any:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from smolagents_memory._progress import progress
+from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.opened import Opened
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.words import ANALYSER, words
-from smolagents_memory.stores import schema
-from smolagents_memory.stores.database import Database
-from smolagents_memory.stores.packing import searchable
-from smolagents_memory.stores.rows import CHUNK, RECORDS, record_of
+from smolagents_memory.stores.rows import CHUNK, RECORDS, whole, writing_memories
 
 
-_read: WeakSet[Database] = WeakSet()
-_items, _about = schema.items.c, schema.about.c
+_read: WeakKeyDictionary[Opened, object] = WeakKeyDictionary()  # what was looked at, and which file it was
+_items, _about = tables.items.c, tables.about.c
 _ROWS = RECORDS.add_columns(_items.scope_id, _items.words, _items.word_count).order_by(_items.id).limit(CHUNK)
 
 
@@ -27,42 +28,43 @@ def reread(database: Database, *, show: bool | None = None) -> int:
 
     Each batch is one transaction, so a process that dies leaves nothing half-made, and the next one begins again.
     """
-    if database in _read:
+    file = database.file
+    if database.opened in _read and _read[database.opened] == file:
         return 0
-    with database.read() as connection:
+    with database.reading() as connection:
         by = connection.execute(select(_about.value).where(_about.name == "words")).scalar()
-        total = connection.execute(select(func.count()).select_from(schema.items)).scalar() if by != ANALYSER else 0
+        total = connection.execute(select(func.count()).select_from(tables.items)).scalar() if by != ANALYSER else 0
     changed = last = 0
     with progress("Reading memories anew", int(total or 0), show=show) as advance:
         while by != ANALYSER:
-            with database.write() as connection:
+            with writing_memories(database) as connection:
                 rows = connection.execute(_ROWS.where(_items.id > last)).all()
                 changed += _made_anew(connection, rows)
                 if not rows:
-                    connection.execute(delete(schema.about).where(_about.name == "words"))
-                    connection.execute(insert(schema.about).values(name="words", value=ANALYSER))
+                    connection.execute(delete(tables.about).where(_about.name == "words"))
+                    connection.execute(insert(tables.about).values(name="words", value=ANALYSER))
                     break
             last = rows[-1].id
             advance(len(rows))
-    _read.add(database)
+    _read[database.opened] = file
     return changed
 
 
 def _made_anew(connection: Connection, rows: Sequence[Any]) -> int:
-    new = {row.id: " ".join(words(searchable(record_of(row).value))) for row in rows}
-    other = [row for row in rows if new[row.id] != row.words]
+    new = {record.id: " ".join(words(searchable(record.value))) for record in whole(connection, rows)}
+    other = [row for row in rows if new.get(row.id, row.words) != row.words]
     live = [row for row in other if row.archived is None]
     text = full_text_of(connection)
     text.remove(connection, [(row.id, row.scope_id, row.words) for row in live])
     text.add(connection, [(row.id, row.scope_id, new[row.id]) for row in live])
     if other:
         values = [{"target": row.id, "w": new[row.id], "n": len(new[row.id].split())} for row in other]
-        statement = update(schema.items).where(_items.id == bindparam("target"))
+        statement = update(tables.items).where(_items.id == bindparam("target"))
         connection.execute(statement.values(words=bindparam("w"), word_count=bindparam("n")), values)
     for row in live:
         more = len(new[row.id].split()) - row.word_count
         if more:
-            counts = schema.scopes.c
-            one = update(schema.scopes).where(counts.id == row.scope_id)
+            counts = tables.scopes.c
+            one = update(tables.scopes).where(counts.id == row.scope_id)
             connection.execute(one.values(words=counts.words + more))
     return len(other)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import words
-from smolagents_memory.stores.packing import searchable
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.rows import POSITIONS
 
