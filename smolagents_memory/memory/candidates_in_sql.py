@@ -9,12 +9,13 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from smolagents_memory.database import tables
+from smolagents_memory.database.many import numbered
 from smolagents_memory.memory.ranking import Candidate
 from smolagents_memory.memory.recalling import Cosines, Near
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.stores.records import Record
-from smolagents_memory.stores.rows import BY_IDS, numbered, whole
+from smolagents_memory.stores.rows import BY_IDS, whole
 from smolagents_memory.stores.vault import Vault
 
 

@@ -12,12 +12,12 @@ from sqlalchemy import Connection, bindparam, select
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
+from smolagents_memory.database.many import chunks, numbered
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION, ChromaFolder
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
 from smolagents_memory.search.exact import ExactIndex, Floats
 from smolagents_memory.search.spread import DEVIATION, with_experience
-from smolagents_memory.stores.rows import chunks, numbered
 
 
 KEPT_BYTES = 512 * 1024 * 1024  # of scopes in RAM; the ones not used for longest go first

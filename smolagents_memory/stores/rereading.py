@@ -12,10 +12,11 @@ from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
+from smolagents_memory.database.many import CHUNK
 from smolagents_memory.database.opened import Opened
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.words import ANALYSER, words
-from smolagents_memory.stores.rows import CHUNK, RECORDS, whole, writing_memories
+from smolagents_memory.stores.rows import RECORDS, whole, writing_memories
 
 
 _read: WeakKeyDictionary[Opened, object] = WeakKeyDictionary()  # what was looked at, and which file it was

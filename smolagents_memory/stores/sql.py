@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
+from smolagents_memory.database.many import chunks
 from smolagents_memory.database.places import Place
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.lexical import Lexicon
@@ -21,7 +22,7 @@ from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, W
 from smolagents_memory.stores.filters import Check
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.rereading import reread
-from smolagents_memory.stores.rows import RECORDS, chunks, whole
+from smolagents_memory.stores.rows import RECORDS, whole
 
 
 class SqlStore(MemoryStore[Value], Generic[Value]):

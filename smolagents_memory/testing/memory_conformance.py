@@ -208,7 +208,9 @@ class MemoryConformance:
         assert [(hit.key, round(hit.score, 3)) for hit in memory.recall("note 4 harbour", 9)] == before
 
     def test_many_archived_memories_do_not_hide_the_one_that_is_left(self, memory: EnhancedAgentMemory) -> None:
-        memory.remember_many({"text": f"the pump number {n} leaks", "key": f"k{n}"} for n in range(120))
+        memory.remember_many(
+            {"text": f"the pump {n} of hall {7 * n} near gate {13 * n} leaks", "key": f"k{n}"} for n in range(120)
+        )
         memory.long_term.change([f"k{n}" for n in range(119)], "archive")
         assert [hit.key for hit in memory.recall("which pump leaks", 5)] == ["k119"]
 

@@ -67,7 +67,7 @@ def test_in_postgres_too(postgres, monkeypatch):
     scope = {"test": "words"}
     by_another_analyser(monkeypatch, lambda: SqlStore(postgres, scope=scope).add_many(TEXTS.items()))
     store = SqlStore(postgres, scope=scope)
-    with store.database.write() as connection:
+    with store.database.writing() as connection:
         connection.exec_driver_sql("DELETE FROM memory_about WHERE name = 'words'")
     rereading._read.clear()
     assert [hit.key for hit in SqlStore(postgres, scope=scope).search("technology")] == ["tech"]
