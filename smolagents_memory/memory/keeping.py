@@ -66,10 +66,6 @@ class Keeper(ABC, Generic[AnyBank]):
                 self.write([Draft(record, reinforce=record.key in reinforce) for record in some])
                 advance(len(some))
 
-    def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
-        """The records that are there, archived ones too."""
-        return self.bank.get_many(keys)
-
     def records(self, *, archived: bool | None = False) -> Iterator[Record]:
         """All records in the order they were first added."""
         self.flush()
@@ -183,7 +179,7 @@ class StoreKeeper(Keeper[StoreBank]):
         super().__init__(StoreBank(as_store(texts), as_store(vectors) if vectors is not None else None), ranker)
         itself = None if by_words or "vectors" not in self.bank.texts.abilities else self.bank.texts
         self._meaning = self.bank.vectors or itself
-        self._lost = lost_by(texts)
+        self.lost = lost_by(texts)
 
     def asked(self, query: str) -> AbstractContextManager[Source | None]:
         return nullcontext(StoreSource(self.bank, self._meaning, query))
@@ -205,7 +201,7 @@ class StoreKeeper(Keeper[StoreBank]):
             "not embedded": 0 if vectors is None else max(0, memories - len(vectors)),
             "index": "words alone" if self._meaning is None else type(self._meaning).__name__,
             "leads": False,
-            "lost": self._lost,
+            "lost": self.lost,
         }
 
     def close(self) -> None:

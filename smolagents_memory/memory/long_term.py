@@ -18,7 +18,7 @@ from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.serving import Serving
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.search.embedding import digest, resolved_embedder
-from smolagents_memory.stores.adapting import is_store, lost_by
+from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
 from smolagents_memory.stores.records import Record
@@ -72,10 +72,11 @@ def opened_keeper(
         if long_term is None:
             vault = open_vault(path_or_url, None)
             long_term = SqlStore(vault.database.place)
-        lost = "".join(f"\n  no {name}: {what}" for name, what in lost_by(long_term).items())
-        if lost:
+        stores = StoreKeeper(long_term, vector_store if vector else None, ranker, by_words=not vector)
+        if stores.lost:
+            lost = "".join(f"\n  no {name}: {what}" for name, what in stores.lost.items())
             warn_of_loss(f"{type(long_term).__name__} has less than the six methods of a MemoryStore:{lost}")
-        return StoreKeeper(long_term, vector_store if vector else None, ranker, by_words=not vector)
+        return stores
     vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None, own_collection=own_collection)
     reread(vault.database)
     keeper = SqlKeeper(vault, scope, ranker)
@@ -151,7 +152,7 @@ class LongTerm:
 
     def feedback(self, key: str, useful: bool) -> bool:
         """Note whether a memory helped."""
-        record = self.keeper.get_many([checked_key(key)]).get(key)
+        record = self.get(key)
         if record is None:
             return False
         self.keeper.used([record], self.clock(), 1.0 if useful else -1.0)
@@ -160,7 +161,8 @@ class LongTerm:
 
     def get(self, key: str) -> Record | None:
         """A memory by its key, archived or not."""
-        return self.keeper.get_many([checked_key(key)]).get(key)
+        found: Record | None = self.keeper.bank.get_many([checked_key(key)]).get(key)
+        return found
 
     # -- forgetting --------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
 from smolagents_memory.search.chroma_folder import ChromaFolder
-from smolagents_memory.search.exact import Floats, Rows, dropped
+from smolagents_memory.search.exact import Floats, Rows, dropped, newer
 
 
 FLUSH = 1000  # vectors that wait in RAM, searched exactly, before they go into Chroma together
@@ -221,11 +221,7 @@ class ChromaIndex:
     def _take_newer(self, connection: Connection, advance: Any = None, *, straight: bool = False) -> None:
         last = self._last
         while True:
-            statement = select(_vectors.id, _vectors.item_id, _vectors.parts, _vectors.vector).where(
-                _vectors.scope_id == self.scope, _vectors.id > last, _vectors.embedder_id == self.embedder,
-                _vectors.live.is_(True),
-            )  # fmt: skip
-            found = connection.execute(statement.order_by(_vectors.id).limit(BATCH)).all()
+            found = newer(connection, self.scope, self.embedder, last, BATCH)
             if not found:
                 return
             rows = Rows.of(found, self.dimensions)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy
 from sqlalchemy import Connection, bindparam, select
@@ -129,19 +131,24 @@ class Indexes:
             if isinstance(index, ChromaIndex) and self.leads:
                 index.flush()
 
-    def of_name(self, name: str) -> ExactIndex | ChromaIndex | None:
-        """The index of the scope of that name."""
-        with self.database.reading() as connection:
-            state = connection.execute(_SCOPE, {"name": name}).first()
-            return self.of(connection, state.id, state.live) if state is not None else None
-
-    def catch_up(self, name: str) -> None:
-        """Bring the index of the scope of that name up to date with SQL."""
+    @contextmanager
+    def _named(self, name: str) -> Iterator[tuple[Connection, int, ExactIndex | ChromaIndex | None]]:
+        """A connection, the last change that it sees, and the index of the scope of that name."""
         with self.database.reading() as connection:
             state = connection.execute(_SCOPE, {"name": name}).first()
             index = self.of(connection, state.id, state.live) if state is not None else None
-            if state is not None and index is not None:
-                index.refresh(connection, state.last)
+            yield connection, state.last if state is not None else 0, index
+
+    def of_name(self, name: str) -> ExactIndex | ChromaIndex | None:
+        """The index of the scope of that name."""
+        with self._named(name) as (_, _, index):
+            return index
+
+    def catch_up(self, name: str) -> None:
+        """Bring the index of the scope of that name up to date with SQL."""
+        with self._named(name) as (connection, last, index):
+            if index is not None:
+                index.refresh(connection, last)
         self.flush()
 
     def serving(self, name: str) -> str:
@@ -151,13 +158,11 @@ class Indexes:
 
     def repair(self, name: str) -> int:
         """Compare the scope's Chroma collection with SQL and make it anew if it differs; how often it had to be."""
-        with self.database.reading() as connection:
-            state = connection.execute(_SCOPE, {"name": name}).first()
-            index = self.of(connection, state.id, state.live) if state is not None else None
-            if state is None or not isinstance(index, ChromaIndex):
+        with self._named(name) as (connection, last, index):
+            if not isinstance(index, ChromaIndex):
                 return 0
             before = index.rebuilt
-            index.refresh(connection, state.last)
+            index.refresh(connection, last)
             index.flush()
             if index.rebuilt == before and not index.is_whole(connection):
                 index.make_anew(connection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
@@ -35,7 +35,7 @@ def lost_by(store: Any) -> dict[str, str]:
     has = {
         "items()": hasattr(store, "items"),
         "__len__()": hasattr(store, "__len__"),
-        "add(key, value, meta)": _takes(store.add, 3) and (hasattr(store, "items") or hasattr(store, "meta")),
+        "add(key, value, meta)": _takes(store.add, 3) and hasattr(store, "items"),
     }
     return {name: lost for name, lost in _LOST.items() if not has[name]}
 
@@ -79,23 +79,18 @@ class Adapted(MemoryStore[Any]):
         return bool(self.given.forget(key))
 
     def items(self) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-        if self._lists:
-            for key, value, *meta in self.given.items():
-                yield key, value, dict(self._known.get(key) or (meta[0] if meta else None) or {})
-            return
-        for key, meta in list(self._known.items()):
-            value = self.given.get(key)
+        listed = self.given.items() if self._lists else [(key, self.get(key)) for key in list(self._known)]
+        for key, value, *meta in listed:
             if value is not None:
-                yield key, value, dict(meta)
+                yield key, value, dict(self._known.get(key) or (meta[0] if meta else None) or {})
 
     def __len__(self) -> int:
         return len(self.given) if hasattr(self.given, "__len__") else sum(1 for _ in self.items())
 
     def meta(self, key: str) -> dict[str, Any] | None:
-        if key in self._known or not (self._lists or hasattr(self.given, "meta")):
+        if key in self._known or not self._lists:
             return self._known.get(key)
-        found: Mapping[str, Any] | None = self.given.meta(key) if hasattr(self.given, "meta") else super().meta(key)
-        return None if found is None else dict(found)
+        return super().meta(key)
 
     def purge(self) -> bool:
         """Have its bytes removed, where it can do that."""

@@ -81,8 +81,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         with _translated():
             collection = self._collection()
             known, stale = self._order(collection, new)
-            for start in range(0, len(rows), BATCH):
-                some = rows[start : start + BATCH]
+            for some in _pieces(rows):
                 collection.upsert(
                     ids=[row.id for row in some],
                     embeddings=[row.vector for row in some],
@@ -124,8 +123,8 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         count = 0
         with _translated():
             collection = self._collection()
-            for start in range(0, len(names), BATCH):
-                found = collection.get(ids=names[start : start + BATCH], include=["metadatas"])
+            for some in _pieces(names):
+                found = collection.get(ids=some, include=["metadatas"])
                 count += len(found["ids"])
                 _delete(collection, [name for pair in _pairs(found) for name in ids_of(*pair)])
         return count
@@ -136,11 +135,11 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
             found = collection.get(include=["metadatas"])
         first = [(metadata.get(ORDER, 0), name) for name, metadata in _pairs(found) if not metadata.get(PART)]
         names = [name for _, name in sorted(first, key=lambda pair: pair[0])]
-        for start in range(0, len(names), BATCH):
+        for some in _pieces(names):
             with _translated():
-                some = collection.get(ids=names[start : start + BATCH], include=["metadatas", "documents"])
-            there = {entry[0]: entry[1:] for entry in entries_of(some)}
-            yield from (there[name] for name in names[start : start + BATCH] if name in there)
+                found = collection.get(ids=some, include=["metadatas", "documents"])
+            there = {entry[0]: entry[1:] for entry in entries_of(found)}
+            yield from (there[name] for name in some if name in there)
 
     def __len__(self) -> int:
         with _translated():
@@ -197,12 +196,15 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         now = time.time()
         known = {entry.id: now + number * 1e-6 for number, entry in enumerate(new)}
         there: set[str] = set()
-        for start in range(0, len(new), BATCH):
-            names = [entry.id for entry in new[start : start + BATCH]]
-            for name, metadata in _pairs(collection.get(ids=names, include=["metadatas"])):
+        for some in _pieces([entry.id for entry in new]):
+            for name, metadata in _pairs(collection.get(ids=some, include=["metadatas"])):
                 known[name] = metadata.get(ORDER, known[name])
                 there.update(ids_of(name, metadata))
         return known, there
+
+
+def _pieces(values: list[Any]) -> Iterator[list[Any]]:
+    return (values[start : start + BATCH] for start in range(0, len(values), BATCH))
 
 
 def _pairs(found: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -210,8 +212,8 @@ def _pairs(found: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _delete(collection: Any, names: list[str]) -> None:
-    for start in range(0, len(names), BATCH):
-        collection.delete(ids=names[start : start + BATCH])
+    for some in _pieces(names):
+        collection.delete(ids=some)
 
 
 def _embedder(embedder: Any, collection: Any) -> Any:

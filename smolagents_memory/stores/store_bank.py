@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import count
 from typing import Any
 
 from smolagents_memory.stores.base import MemoryStore
@@ -27,9 +26,8 @@ class StoreBank:
         self._lock = threading.RLock()
         self._survey = Survey()
         self._size, self._look_again = 0, 0.0
-        self._numbers: dict[str, int] = {}
-        self._keys: dict[int, str] = {}
-        self._next = count(1)
+        self._numbers: dict[str, int] = {}  # in this process; numbers follow the keys' order here
+        self._keys: list[str] = []
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -63,8 +61,8 @@ class StoreBank:
         """The number of a memory in this process."""
         with self._lock:
             if key not in self._numbers:
-                self._numbers[key] = next(self._next)
-                self._keys[self._numbers[key]] = key
+                self._numbers[key] = len(self._keys)
+                self._keys.append(key)
             return self._numbers[key]
 
     def key(self, number: int) -> str:
@@ -187,6 +185,7 @@ class StoreBank:
             self.vectors.add_many((record.key, record.value, record.meta) for record in records)
         self.texts.add_many((record.key, record.value, {**record.meta, FIELDS: _fields(record)}) for record in records)
         for record in records:
+            self.number(record.key)  # what was written later has a higher one
             self._survey.note(record, there.get(record.key))
 
 

@@ -19,7 +19,7 @@ class Survey:
         self.at: dict[int, str] = {}  # place → key
         self.archived = self.texts = self._words = 0
         self._counts: Counter[str] = Counter()
-        self._known: dict[str, tuple[bool, str | None, int | None]] = {}  # key → it counts, its source, its place
+        self._known: dict[str, tuple[str | None, int | None]] = {}  # key → its source, its place
         self._sources: dict[str, list[int]] = {}  # name → its number, its next position
 
     def __len__(self) -> int:
@@ -30,7 +30,7 @@ class Survey:
 
     def place(self, key: str) -> int | None:
         """Source and position in one number: neighbours are one apart."""
-        return self._known[key][2] if key in self._known else None
+        return self._known.get(key, (None, None))[1]
 
     def lexicon(self, wanted: Collection[str]) -> Lexicon:
         """How often these words occur."""
@@ -40,18 +40,12 @@ class Survey:
     def note(self, new: Record | None, old: Record | None = None) -> None:
         """A record is new, took an old one's place, or (None) is gone."""
         if old is not None and old.key in self._known:
-            self._drop(old, goes=new is None)
+            self._count(old, -1)
+            if new is None:
+                self.at.pop(self._known.pop(old.key)[1] or 0, None)
         if new is not None:
-            self._known[new.key] = (new.archived is None, new.source, self._placed(new))
+            self._known[new.key] = (new.source, self._placed(new))
             self._count(new, 1)
-
-    def _drop(self, old: Record, *, goes: bool) -> None:
-        self._count(old, -1)
-        place = self.place(old.key)
-        if goes:
-            del self._known[old.key]
-            if place is not None:
-                self.at.pop(place, None)
 
     def _count(self, record: Record, sign: int) -> None:
         if record.archived is not None:
@@ -64,9 +58,9 @@ class Survey:
             self._counts[word] += sign
 
     def _placed(self, record: Record) -> int | None:
-        _, source, place = self._known.get(record.key, (False, None, None))
-        if record.source != source or place is None:
-            self.at.pop(place or -1, None)
+        source, place = self._known.get(record.key, (None, None))
+        if record.source != source:
+            self.at.pop(place or 0, None)
             place = None if record.source is None else self._next(record.source)
         if place is not None:
             self.at[place] = record.key
