@@ -9,8 +9,8 @@ from typing import Any
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.memory.ranking import Candidate
 from smolagents_memory.memory.recalling import Cosines, Near
-from smolagents_memory.search.embedding import query_sentences
 from smolagents_memory.search.lexical import Lexicon
+from smolagents_memory.search.parts import query_sentences
 from smolagents_memory.search.spread import DEVIATION, quantiles, spread_of_best
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.base import MemoryStore

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.serving import Serving
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
-from smolagents_memory.search.embedding import digest, resolved_embedder
+from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
@@ -112,7 +113,7 @@ class LongTerm:
     def remember_document(self, text: str, source: str) -> list[str]:
         """Keep a text in neighbouring parts; parts of an earlier version that are no more are forgotten."""
         parts = parts_of(text)
-        name = digest(source)
+        name = _digest(source)
         keys = [f"d-{name}-{number}" for number in range(len(parts))]
         old = [
             r.key for r in self.keeper.records(archived=None) if r.source == source and r.key.startswith(f"d-{name}-")
@@ -233,7 +234,12 @@ class LongTerm:
         key, text, meta = given.get("key"), given["text"], checked_meta(given.get("meta"))
         pack(meta, "metadata")
         record = Record(
-            checked_key(key) if key is not None else f"m-{digest(text)}", text, meta, given.get("kind") or "memory",
+            checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, given.get("kind") or "memory",
             source, float(importance), now, now,
         )  # fmt: skip
         return record, key is not None
+
+
+def _digest(text: str) -> str:
+    """A short name for a text: the same text has the same."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

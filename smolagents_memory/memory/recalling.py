@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from smolagents_memory.memory.forgetting import DAY
 from smolagents_memory.memory.ranking import Candidate, Ranker, lent, relevance, sentence_weights
-from smolagents_memory.search.embedding import best_of_parts
 from smolagents_memory.search.lexical import Lexicon, coverage
+from smolagents_memory.search.parts import best_of_parts
 from smolagents_memory.search.words import query_words
 from smolagents_memory.stores.records import Record
 

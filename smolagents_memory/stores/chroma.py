@@ -18,7 +18,8 @@ from smolagents_memory._errors import (
     UnsupportedValueError,
 )
 from smolagents_memory.search.chroma_folder import ChromaFolder, chroma_folder
-from smolagents_memory.search.embedding import Vectors, best_of_parts, default_embedder, resolved_embedder
+from smolagents_memory.search.embedding import Vectors, default_embedder, resolved_embedder
+from smolagents_memory.search.parts import best_of_parts
 from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
 from smolagents_memory.stores.chroma_records import ORDER, PART, PARTS, Entry, entries_of, entry_of, id_of, ids_of
 
