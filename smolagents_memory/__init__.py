@@ -25,7 +25,7 @@ _HOMES = {
     "callbacks.context": "AddContext",
     "callbacks.failures": "AlertOnFailures",
     "callbacks.groups": "compose everywhere",
-    "callbacks.images": "PruneImages",
+    "callbacks.image_pruning": "PruneImages",
     "callbacks.input_messages": "DropInputMessages",
     "callbacks.loops": "AlertOnLoops",
     "callbacks.recent": "KeepRecentSteps",

@@ -48,7 +48,7 @@ from smolagents_memory.callbacks.groups import (
     compose as compose,
     everywhere as everywhere,
 )
-from smolagents_memory.callbacks.images import (
+from smolagents_memory.callbacks.image_pruning import (
     PruneImages as PruneImages,
 )
 from smolagents_memory.callbacks.input_messages import (

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from smolagents.memory import MemoryStep
+from smolagents.utils import AgentGenerationError
 
-from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.step_callback import StepCallback
-from smolagents_memory.steps.marks import add_text, mark_of, set_mark
+from smolagents_memory.callbacks.working_history import History
+from smolagents_memory.steps.calls import calls_of, error_of
+from smolagents_memory.steps.kinds import is_action, kind_of
+from smolagents_memory.steps.marks import add_text, mark_of, returned_text, set_mark
+
+
+# also where an agent prints an alert again; not what a monitored service calls an alert
+_OWN_ALERT = re.compile(r"\[ALERT\] (Pattern detected: \d+ failures in last \d+ checks|Loop detected: .*)")
 
 
 @dataclass(frozen=True)
@@ -91,3 +100,42 @@ class Watch(StepCallback):
         history.tell("alert", alert=alert)
         if self.on_alert is not None:
             self.on_alert(alert)
+
+
+def action_text(step: MemoryStep) -> str:
+    """What the step did, the same for the same calls, whatever their ids; "" if it did nothing."""
+    calls = calls_of(step)
+    if calls:
+        return "\n".join(sorted(f"{name}({_plain(arguments)})" for name, arguments, _ in calls))
+    output = getattr(step, kind_of(step).said or "", None)
+    return "" if output is None else str(output)
+
+
+def result_text(step: MemoryStep) -> str:
+    """What came back: the observation and the error, without anything that callbacks added."""
+    parts = [_OWN_ALERT.sub("", returned_text(step)), failure_of(step)]
+    return "\n".join(part for part in parts if part)
+
+
+def failure_of(step: MemoryStep) -> str | None:
+    """The step's error, or what the model's failure said.
+
+    The step of such a failure reaches callbacks without an error, which is on its way out of the run: it is noted on
+    the step, for later runs. Where nobody noted it, it shows by an input that got no output.
+    """
+    known = error_of(step)
+    if known is not None or mark_of(step, "generation_error") is not None or not is_action(step):
+        return known
+    held = (step.model_output_message, step.model_output, step.tool_calls, step.observations, step.action_output)
+    if any(value is not None for value in held):
+        return None
+    flying = sys.exc_info()[1]
+    if isinstance(flying, AgentGenerationError):
+        set_mark(step, "generation_error", str(flying))
+        return str(flying)
+    broken_off = isinstance(flying, GeneratorExit)  # by whoever read the stream
+    return "the model gave no output" if step.model_input_messages and not broken_off else None
+
+
+def _plain(arguments: Any) -> str:
+    return repr(sorted(arguments.items(), key=str)) if isinstance(arguments, dict) else str(arguments)

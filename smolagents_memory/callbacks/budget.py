@@ -7,13 +7,15 @@ from math import ceil
 
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.callbacks.history import History, is_summary
-from smolagents_memory.callbacks.images import image_places, prune_images
+from smolagents_memory.callbacks.image_pruning import image_places, prune_images
 from smolagents_memory.callbacks.input_messages import drop_inputs
-from smolagents_memory.callbacks.sizes import IMAGE_TOKENS, frame_of, message_tokens, step_tokens, text_tokens
+from smolagents_memory.callbacks.sizes import frame_of
 from smolagents_memory.callbacks.step_callback import StepCallback
 from smolagents_memory.callbacks.truncation import NOTICE, truncate
+from smolagents_memory.callbacks.working_history import History, is_summary
+from smolagents_memory.steps.kinds import came_back
 from smolagents_memory.steps.pins import is_pinned
+from smolagents_memory.steps.tokens import IMAGE_TOKENS, message_tokens, step_tokens, text_tokens
 
 
 STRATEGIES = ("inputs", "images", "observations", "steps")
@@ -137,7 +139,7 @@ class FitTokenBudget(StepCallback):
     def _cut_newest(self, history: History, room: float) -> None:
         newest = history.steps[-1] if history.steps else None
         for _ in range(5):  # a part of the text may have more bytes a character than the rest
-            text, over = getattr(newest, "observations", None), _used(history) - room
+            text, over = None if newest is None else came_back(newest), _used(history) - room
             if over <= 0 or newest is None or not isinstance(text, str) or len(text) <= NEWEST_OBSERVATION:
                 return
             share = max(0.0, 1 - over / text_tokens(text))

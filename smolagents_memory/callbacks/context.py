@@ -9,10 +9,10 @@ from typing import Any
 from smolagents.memory import MemoryStep
 
 from smolagents_memory._errors import CallbackSignatureError
-from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.step_callback import StepCallback
-from smolagents_memory.callbacks.truncation import shorten
+from smolagents_memory.callbacks.working_history import History
 from smolagents_memory.steps.marks import add_text, has_added
+from smolagents_memory.steps.texts import shorten
 
 
 class AddContext(StepCallback):

@@ -8,8 +8,8 @@ from typing import Any
 
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.callbacks.alerts import Alert, Watch
-from smolagents_memory.callbacks.calls import action_text, called, has_failed, result_text
+from smolagents_memory.callbacks.alerts import Alert, Watch, action_text, failure_of, result_text
+from smolagents_memory.steps.calls import called
 
 
 class AlertOnFailures(Watch):
@@ -69,7 +69,7 @@ class AlertOnFailures(Watch):
             return False
         if self.predicate is not None:
             return bool(self.predicate(step))
-        failed = has_failed(step)
+        failed = failure_of(step) is not None
         if failed and (self.pattern is None or self.tools is not None):
             return True
         if self.pattern is None:

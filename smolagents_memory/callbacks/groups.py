@@ -9,8 +9,9 @@ from typing import Any
 from smolagents.memory import MemoryStep
 
 from smolagents_memory._errors import CallbackSignatureError
-from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.working_history import History
+from smolagents_memory.upstream import gets_step_alone
 
 
 AnyCallback = Callable[..., Any]
@@ -53,7 +54,7 @@ def takes_step_only(callback: AnyCallback) -> bool:
     if inspect.iscoroutinefunction(called) or inspect.isgeneratorfunction(called):
         raise CallbackSignatureError(f"{name} is asynchronous or a generator, so it would never run; {_RIGHT}")
     signature = inspect.signature(callback)
-    alone = len(signature.parameters) == 1
+    alone = gets_step_alone(callback)
     try:
         signature.bind(None) if alone else signature.bind(None, agent=None)
     except TypeError as wrong:

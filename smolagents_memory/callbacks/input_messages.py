@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from smolagents.memory import MemoryStep
 
-from smolagents.memory import MemoryStep, PlanningStep
-
-from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.working_history import History
+from smolagents_memory.steps.kinds import drop_inputs_of
 from smolagents_memory.steps.pins import is_pinned
 
 
@@ -40,7 +39,7 @@ class DropInputMessages(StepCallback):
 
 def drop_inputs(history: History, keep_last: int = 0) -> None:
     """Drop the input messages of all but the newest steps that have any."""
-    having: list[Any] = [step for step in history.steps if step.__dict__.get("model_input_messages")]
+    having = [step for step in history.steps if step.__dict__.get("model_input_messages")]
     for step in having[: max(0, len(having) - keep_last)]:
-        if not is_pinned(step):  # a planning step's dict() needs a list
-            step.model_input_messages = [] if isinstance(step, PlanningStep) else None
+        if not is_pinned(step):
+            drop_inputs_of(step)

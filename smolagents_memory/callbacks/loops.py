@@ -8,8 +8,7 @@ from typing import Any
 
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.callbacks.alerts import Alert, Watch
-from smolagents_memory.callbacks.calls import action_text, result_text
+from smolagents_memory.callbacks.alerts import Alert, Watch, action_text, result_text
 
 
 class AlertOnLoops(Watch):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from itertools import accumulate
 
-from smolagents.memory import MemoryStep, TaskStep
+from smolagents.memory import MemoryStep
 
-from smolagents_memory.callbacks.calls import calls_of
-from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.per_step import PerStep
-from smolagents_memory.callbacks.sizes import messages_of
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.working_history import History
+from smolagents_memory.steps.calls import calls_of
+from smolagents_memory.steps.kinds import came_back, is_task, kind_of
 from smolagents_memory.steps.marks import returned_text
+from smolagents_memory.steps.per_step import PerStep
 from smolagents_memory.steps.pins import is_pinned
+from smolagents_memory.steps.tokens import messages_of
 
 
 SAME = "[the same text as in a newer step]"
@@ -67,45 +69,37 @@ class KeepRecentSteps(StepCallback):
     def _outside(self, history: History) -> list[MemoryStep]:
         if self.n is not None and len(history.steps) <= self.n and not (self.max_messages or self.max_tool_executions):
             return []
-        droppable = history.droppable()
-        kept = {id(step) for step in history.steps} - {id(step) for step in droppable}
-        steps = sum(not isinstance(step, TaskStep) for step in history.steps[-1:])
-        messages = 1 + sum(messages_of(step) for step in history.steps if id(step) in kept)
-        executions = len(calls_of(history.steps[-1])) if history.steps else 0
-        for index in range(len(droppable) - 1, -1, -1):
-            step = droppable[index]
-            steps += not isinstance(step, TaskStep)
-            messages += messages_of(step)
-            executions += len(calls_of(step))
-            if (
-                _over(steps, self.n)
-                or _over(messages, self.max_messages)
-                or _over(executions, self.max_tool_executions)
-            ):
-                return droppable[: index + 1]
-        return []
-
-
-def _over(count: int, limit: int | None) -> bool:
-    return limit is not None and count > limit
+        droppable, newest = history.droppable(), history.steps[-1:]
+        going = {id(step) for step in droppable}
+        measures: list[tuple[int | None, Callable[[MemoryStep], int], list[MemoryStep], int]] = [
+            (self.n, lambda step: not is_task(step), newest, 0),
+            (self.max_messages, messages_of, [step for step in history.steps if id(step) not in going], 1),
+            (self.max_tool_executions, lambda step: len(calls_of(step)), newest, 0),
+        ]
+        outside = 0
+        for limit, measure, staying, before in measures:
+            if limit is not None:
+                counts = accumulate(map(measure, reversed(droppable)), initial=before + sum(map(measure, staying)))
+                fitting = sum(count <= limit for count in counts) - 1  # steps beside what stays in any case
+                outside = max(outside, len(droppable) - max(0, fitting))
+        return droppable[:outside]
 
 
 def _keep_one_copy(history: History) -> None:
     newer: set[int] = set()
-    step: Any
     for step in reversed(history.steps):
         fingerprint = _fingerprint(step)
         if fingerprint in newer and not is_pinned(step):
-            step.observations = step.observations.replace(returned_text(step), SAME, 1)
+            setattr(step, kind_of(step).text or "", came_back(step).replace(returned_text(step), SAME, 1))
         elif fingerprint is not None:
             newer.add(fingerprint)
 
 
 def _hash(step: MemoryStep) -> int | None:
-    observations = getattr(step, "observations", None)
-    if not isinstance(observations, str) or len(observations) < WORTH or len(text := returned_text(step)) < WORTH:
+    seen = came_back(step)
+    if not isinstance(seen, str) or len(seen) < WORTH or len(text := returned_text(step)) < WORTH:
         return None
     return hash(text)
 
 
-_fingerprint = PerStep(_hash, "observations", "marks")
+_fingerprint = PerStep(_hash, lambda step: (kind_of(step).text or "", "marks"))

@@ -8,9 +8,9 @@ from typing import Any
 
 from PIL.Image import Image
 
-from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.images import PruneImages
+from smolagents_memory.callbacks.image_pruning import PruneImages
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.working_history import History
 from smolagents_memory.steps.marks import add_text, mark_of, set_mark
 
 

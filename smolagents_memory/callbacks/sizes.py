@@ -1,4 +1,4 @@
-"""How much of a prompt a step takes: its messages, and its tokens as an estimate."""
+"""What stands round the steps in an agent's prompts, in estimated tokens."""
 
 from __future__ import annotations
 
@@ -6,58 +6,11 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from smolagents.agents import MultiStepAgent, populate_template
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
+from smolagents.agents import MultiStepAgent
 from smolagents.models import get_tool_json_schema
 
-from smolagents_memory.callbacks.messages import parts_of, shown
-from smolagents_memory.callbacks.per_step import PerStep
-from smolagents_memory.steps.notes import NoteStep
-
-
-IMAGE_TOKENS = 1000
-RENDERED = {  # what of a step is sent
-    ActionStep: ("model_output", "tool_calls", "observations", "observations_images", "error"),
-    PlanningStep: ("plan",),
-    TaskStep: ("task", "task_images"),
-    NoteStep: ("text",),
-}
-
-
-def messages_of(step: MemoryStep) -> int:
-    """How many messages the step is in the prompt."""
-    if isinstance(step, ActionStep):
-        parts = (step.model_output, step.tool_calls, step.observations, step.error)
-        return sum(part is not None for part in parts) + bool(step.observations_images)
-    if isinstance(step, (PlanningStep, TaskStep)):
-        return 2 if isinstance(step, PlanningStep) else 1
-    if isinstance(step, NoteStep):
-        return 1 if step.text else 0
-    return len(shown(step))
-
-
-def text_tokens(text: str) -> float:
-    """Four bytes a token: four characters of English, one and a third of Chinese."""
-    return len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) / 4
-
-
-def message_tokens(messages: list[Any]) -> float:
-    """The estimated tokens of some messages."""
-    parts = parts_of(messages)
-    texts = [str(part["text"]) for part in parts if "text" in part]
-    return text_tokens("".join(texts)) + 0.25 * len(texts) + IMAGE_TOKENS * (len(parts) - len(texts))
-
-
-def _step_tokens(step: MemoryStep) -> float:
-    return message_tokens(shown(step))
-
-
-_known_tokens = {cls: PerStep(_step_tokens, *fields) for cls, fields in RENDERED.items()}
-
-
-def step_tokens(step: MemoryStep) -> float:
-    """The estimated tokens of a step, worked out anew only when it has changed."""
-    return _known_tokens.get(type(step), _step_tokens)(step)
+from smolagents_memory.steps.tokens import text_tokens
+from smolagents_memory.upstream import prompts_round_steps
 
 
 @dataclass(frozen=True)
@@ -89,7 +42,7 @@ def frame_of(agent: Any) -> Frame:
     state = (system, agent.task, len(agent.tools), len(agent.managed_agents), agent.planning_interval)
     known = _frames.get(agent)
     if known is None or known[0] != state:
-        around = max(text_tokens(text) for text in (system, *_templates(agent)))
+        around = max(text_tokens(text) for text in (system, *prompts_round_steps(agent)))
         known = _frames[agent] = (state, Frame(around, text_tokens("".join(_schemas(agent)))))
     return known[1]
 
@@ -97,15 +50,3 @@ def frame_of(agent: Any) -> Frame:
 def _schemas(agent: Any) -> list[str]:
     """A ToolCallingAgent sends schemas beside the messages; a CodeAgent has its tools in the system prompt."""
     return [str(get_tool_json_schema(tool)) for tool in getattr(agent, "tools_and_managed_agents", ())]
-
-
-def _templates(agent: Any) -> list[str]:
-    task = agent.task or ""
-    final = agent.prompt_templates["final_answer"]
-    texts = [f"{final['pre_messages']}\n{final['post_messages']}\n{task}"]
-    if agent.planning_interval is not None:
-        known = {"tools": agent.tools, "managed_agents": agent.managed_agents, "task": task, "remaining_steps": 100}
-        planning = agent.prompt_templates["planning"]
-        names = ("update_plan_pre_messages", "update_plan_post_messages")
-        texts.append("\n".join(populate_template(planning[name], known) for name in names))
-    return texts

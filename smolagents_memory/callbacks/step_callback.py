@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from traceback import extract_tb
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -13,7 +14,7 @@ from smolagents.memory import ActionStep, MemoryStep
 from smolagents.monitoring import LogLevel
 
 from smolagents_memory._log import logger
-from smolagents_memory.callbacks.history import History
+from smolagents_memory.callbacks.working_history import History
 
 
 _telling = threading.Lock()
@@ -54,10 +55,7 @@ class StepCallback(ABC):
 
     def report(self, defect: Exception, step: MemoryStep, agent: Any = None, doing: str = "") -> None:
         """Log a defect, once for each agent and place in the code."""
-        trace = defect.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        place = (type(defect), trace and (trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        place = (type(defect), *((frame.filename, frame.lineno) for frame in extract_tb(defect.__traceback__)[-1:]))
         what = f"{type(self).__name__} {doing or 'failed'} at {name_of(step)}: {type(defect).__name__}: {defect}"
         self.tell_once(place, f"{what}. The run goes on; this is not logged again.", agent, defect)
 

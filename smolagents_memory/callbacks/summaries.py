@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 from smolagents.models import ChatMessage, MessageRole
 
-from smolagents_memory.callbacks.history import SUMMARY, History, is_summary
-from smolagents_memory.callbacks.messages import shown, text_of
 from smolagents_memory.callbacks.step_callback import StepCallback
-from smolagents_memory.callbacks.truncation import shorten
+from smolagents_memory.callbacks.working_history import SUMMARY, History, is_summary
+from smolagents_memory.steps.kinds import is_action
 from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.rendering import text_message
+from smolagents_memory.steps.texts import parts_in, shorten, shown
 
 
 PROMPT = (
@@ -75,7 +76,7 @@ class SummarizeOldSteps(StepCallback):
         model = self.model or history.agent.model
         try:
             answer = model.generate(self._question(old))
-            text = text_of([answer]).strip()
+            text = _logged([answer]).strip()
             if not text:
                 raise ValueError("the model gave an empty summary")
         except Exception as defect:  # noqa: BLE001 - whatever a model raises; the steps stay, and it is logged
@@ -96,17 +97,17 @@ class SummarizeOldSteps(StepCallback):
         return bool(enough) and not any(mark_of(step, "summary_failed") for step in history.steps[-self.every :])
 
     def _question(self, old: list[MemoryStep]) -> list[ChatMessage]:
-        log = "\n\n".join(filter(None, (text_of(shown(step)) for step in old)))
+        log = "\n\n".join(filter(None, (_logged(shown(step)) for step in old)))
         return [
-            ChatMessage(role=role, content=[{"type": "text", "text": text}])
-            for role, text in ((MessageRole.SYSTEM, self.prompt), (MessageRole.USER, f"<log>\n{log}\n</log>"))
+            text_message(MessageRole.SYSTEM, self.prompt),
+            text_message(MessageRole.USER, f"<log>\n{log}\n</log>"),
         ]
 
     def _note(self, old: list[MemoryStep], text: str, model: Any, answer: Any) -> NoteStep:
-        earlier = [step.meta for step in old if isinstance(step, NoteStep) and is_summary(step)]
+        earlier = [step.meta for step in old if is_summary(step)]
         replaced = len(old) + sum(meta.get("replaces", 1) - 1 for meta in earlier)
         numbers = [number for meta in earlier for number in meta.get("step_numbers", ())]
-        numbers += [step.step_number for step in old if isinstance(step, ActionStep)]
+        numbers += [step.step_number for step in old if is_action(step)]
         up_to = f", up to step {numbers[-1]}" if numbers else ""
         usage = getattr(answer, "token_usage", None)
         meta = {
@@ -117,3 +118,8 @@ class SummarizeOldSteps(StepCallback):
         }
         head = f"Summary of {replaced} earlier steps{up_to}, which were removed:"
         return NoteStep(f"{head}\n{shorten(text, self.max_chars)[0]}", kind=SUMMARY, meta=meta)
+
+
+def _logged(messages: Sequence[Any]) -> str:
+    """The texts of the messages, a line each, with a word in the place of each image."""
+    return "\n".join(str(part.get("text", "[image]")) for part in parts_in(messages))

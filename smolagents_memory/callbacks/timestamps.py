@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep
 
-from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.step_callback import StepCallback
-from smolagents_memory.steps.marks import add_text, has_added, text_field
+from smolagents_memory.callbacks.working_history import History
+from smolagents_memory.steps.kinds import kind_of
+from smolagents_memory.steps.marks import add_text, has_added
 
 
 class TimestampObservations(StepCallback):
@@ -45,7 +46,7 @@ class TimestampObservations(StepCallback):
 
     def on_step(self, step: MemoryStep, history: History) -> None:
         """Put the time before the step's observation or plan."""
-        if getattr(step, text_field(step) or "", None) and not has_added(step, "time"):
+        if getattr(step, kind_of(step).text or "", None) and not has_added(step, "time"):
             add_text(step, "time", f"[{self._now()}]", in_front=True)
 
     def _now(self) -> str:

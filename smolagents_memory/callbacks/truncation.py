@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from smolagents.memory import ActionStep, MemoryStep
+from smolagents.memory import MemoryStep
 
-from smolagents_memory.callbacks.history import History
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.working_history import History
+from smolagents_memory.steps.kinds import came_back, kind_of
 from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.steps.pins import is_pinned
+from smolagents_memory.steps.texts import shorten
 
 
-CUT = "\n[… {cut} characters cut …]\n"
 NOTICE = "\n[… {cut} of {total} characters cut; to read them, call again for just that part …]\n"
 
 
@@ -50,25 +51,11 @@ class TruncateObservations(StepCallback):
 
 def truncate(step: MemoryStep, max_chars: int, notice: str = NOTICE) -> int:
     """Cut the middle out of a step's observation; returns how many characters it is shorter."""
-    text = getattr(step, "observations", None)
-    if not isinstance(text, str) or len(text) <= max_chars or not isinstance(step, ActionStep) or is_pinned(step):
+    text = came_back(step)
+    if not isinstance(text, str) or len(text) <= max_chars or is_pinned(step):
         return 0
-    short, total = shorten(text, max_chars, notice, was=mark_of(step, "cut_from", 0), step=step.step_number)
-    step.observations = short
+    number = getattr(step, "step_number", "")
+    short, total = shorten(text, max_chars, notice, was=mark_of(step, "cut_from", 0), step=number)
+    setattr(step, kind_of(step).text or "", short)
     set_mark(step, "cut_from", total)
     return len(text) - len(short)
-
-
-def shorten(text: str, max_chars: int, notice: str = CUT, *, was: int = 0, step: int | str = "") -> tuple[str, int]:
-    """Head and tail of a text within `max_chars`, and the length of the whole, which `was` longer if cut before."""
-    total = max(len(text), was)
-    if len(text) <= max_chars:
-        return text, total
-    for wording in (notice, CUT, "…"):
-        said = wording.format(cut=f"{total:,}", total=f"{total:,}", step=step)
-        if len(said) <= max_chars * 2 // 3 or wording == "…":
-            break
-    room = max(0, max_chars - len(said))
-    tail = room // 3
-    said = wording.format(cut=f"{total - room:,}", total=f"{total:,}", step=step)
-    return (text[: room - tail] + said + text[len(text) - tail :])[:max_chars], total

@@ -20,8 +20,8 @@ from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolC
 from smolagents.monitoring import Timing, TokenUsage
 from smolagents.utils import AgentError
 
-from smolagents_memory.codec.objects import ERRORS
 from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.upstream import AGENT_ERRORS
 
 
 def read_steps(dump: list[dict[str, Any]]) -> tuple[list[MemoryStep], list[str]]:
@@ -110,7 +110,7 @@ class _Reader:
         if data is None:
             return None
         name, message = (data.get("type"), data.get("message")) if isinstance(data, dict) else (None, str(data))
-        cls = ERRORS.get(str(name))
+        cls = AGENT_ERRORS.get(str(name))
         if cls is None:
             self.lose(f"the class of an error ({name})")
             cls = AgentError

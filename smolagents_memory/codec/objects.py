@@ -10,49 +10,32 @@ from enum import Enum, Flag
 from typing import Any
 
 from smolagents import agent_types, memory, models, monitoring
-from smolagents import utils as upstream
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.registry import attributes, class_name, registry
 from smolagents_memory.codec.values import NotKept, Unknown
-from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.kinds import OWN_KINDS
+from smolagents_memory.upstream import AGENT_ERRORS
 
 
 Define = Callable[[Any], Any]
 
 # smolagents' own dataclasses, under their own names
-STEP_CLASSES: dict[str, type] = {
+STEP_CLASSES: dict[str, type] = {kind.cls.__name__: kind.cls for kind in OWN_KINDS}
+PARTS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        memory.TaskStep,
-        memory.ActionStep,
-        memory.PlanningStep,
-        memory.SystemPromptStep,
-        memory.FinalAnswerStep,
-        NoteStep,
+        memory.ToolCall,
+        models.ChatMessage,
+        models.ChatMessageToolCall,
+        models.ChatMessageToolCallFunction,
+        monitoring.TokenUsage,
+        monitoring.Timing,
     )
 }
-_UPSTREAM: dict[str, type] = {
-    **STEP_CLASSES,
-    **{
-        cls.__name__: cls
-        for cls in (
-            memory.ToolCall,
-            models.ChatMessage,
-            models.ChatMessageToolCall,
-            models.ChatMessageToolCallFunction,
-            monitoring.TokenUsage,
-            monitoring.Timing,
-        )
-    },
-}
-ERRORS: dict[str, type[BaseException]] = {
-    cls.__name__: cls
-    for cls in vars(upstream).values()
-    if isinstance(cls, type) and issubclass(cls, upstream.AgentError) and cls.__module__ == upstream.__name__
-}
+_UPSTREAM: dict[str, type] = {**STEP_CLASSES, **PARTS}
 _ALWAYS_KNOWN: dict[str, type] = {
     class_name(cls): cls for cls in (monitoring.LogLevel, agent_types.AgentAudio, agent_types.AgentText)
 }
@@ -218,7 +201,7 @@ def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> An
 
 
 def _error_name(cls: type) -> str:
-    if ERRORS.get(cls.__name__) is cls:
+    if AGENT_ERRORS.get(cls.__name__) is cls:
         return cls.__name__
     return class_name(cls)
 
@@ -250,7 +233,7 @@ def _read_error(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
 
 def _error_class(name: str) -> type[BaseException] | None:
     module, _, plain = name.rpartition(":")
-    cls: Any = vars(builtins).get(plain) if module == "builtins" else ERRORS.get(name) or _class(name)
+    cls: Any = vars(builtins).get(plain) if module == "builtins" else AGENT_ERRORS.get(name) or _class(name)
     return cls if isinstance(cls, type) and issubclass(cls, BaseException) else None
 
 
@@ -270,7 +253,7 @@ WRITERS: dict[type, tuple[str, Write]] = {
     MessageRole: ("role", lambda encoder, value, depth: {"v": value.value}),
     NotKept: ("not-kept", lambda encoder, value, depth: {"type": value.type_name, "detail": value.detail}),
     Unknown: ("unknown", _write_unknown),
-    agent_types.AgentText: ("AgentText", lambda encoder, value, depth: {"v": encoder.node(value._value, depth + 1)}),
+    agent_types.AgentText: ("AgentText", lambda encoder, value, depth: {"v": encoder.node(value.to_raw(), depth + 1)}),
     agent_types.AgentImage: ("AgentImage", lambda encoder, value, depth: {"v": encoder.node(value.to_raw(), depth)}),
 }
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smolagents import memory, models, monitoring
 from smolagents.models import MessageRole
 
 from smolagents_memory._json import parse_json
 from smolagents_memory.codec.graph import TAG
-from smolagents_memory.codec.objects import defaults
+from smolagents_memory.codec.objects import PARTS, defaults
 
 
 def parse_prebuilt(text: bytes) -> Any:
@@ -45,15 +44,5 @@ _ROLES = {role.value: role for role in MessageRole}
 _MAKERS: dict[str | None, Callable[[dict[str, Any]], Any]] = {
     **dict.fromkeys((None, "text", "edit"), _itself),  # no tag, and a journal's own parts of records
     "role": lambda node: _ROLES[node["v"]],
-    **{
-        cls.__name__: _maker(cls)
-        for cls in (
-            memory.ToolCall,
-            models.ChatMessage,
-            models.ChatMessageToolCall,
-            models.ChatMessageToolCallFunction,
-            monitoring.TokenUsage,
-            monitoring.Timing,
-        )
-    },
+    **{name: _maker(cls) for name, cls in PARTS.items()},
 }

@@ -168,7 +168,9 @@ def _packed(content: bytes) -> bytes | None:
     """The content compressed, or None where that does not help."""
     if len(content) > 4 * _SAMPLE and len(zlib.compress(content[:_SAMPLE], 1)) > 0.9 * _SAMPLE:
         return None
-    packed = zlib.compress(content, 1)
+    window = 13 if len(content) < 1 << 14 else 15  # a small one is set up in no time
+    deflate = zlib.compressobj(1, zlib.DEFLATED, window)
+    packed = deflate.compress(content) + deflate.flush()
     return packed if len(packed) < 0.9 * len(content) else None
 
 

@@ -9,7 +9,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -80,7 +80,7 @@ class Opened:
     @contextmanager
     def begun(self, *, relaxed: bool, immediate: bool = False, **options: Any) -> Iterator[Connection]:
         """A transaction. In RAM all threads share one connection: one at a time."""
-        with self._turn if self.in_ram else _nobody, self.engine.connect() as connection:
+        with self._turn if self.in_ram else nullcontext(), self.engine.connect() as connection:
             connection = connection.execution_options(relaxed=relaxed, immediate=immediate, **options)
             with connection.begin():
                 yield connection
@@ -131,19 +131,6 @@ class Opened:
 
 _all: weakref.WeakSet[Opened] = weakref.WeakSet()
 _of_parents: list[Engine] = []  # never used, never closed
-
-
-class _Nobody:
-    """A turn that need not be waited for."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-
-_nobody = _Nobody()
 
 
 def _dispose(engines: list[Engine]) -> None:

@@ -14,7 +14,7 @@ from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.graph import Node
 from smolagents_memory.codec.values import new_encoder
 from smolagents_memory.history.messages import InputMessages, Messages, Range, fresh
-from smolagents_memory.steps.rendering import render
+from smolagents_memory.steps.kinds import render
 
 
 Signature = tuple[MessageRole, str, str | int]  # the role, the kind of content, the text or the image's id

@@ -19,7 +19,7 @@ from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolC
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.graph import Node
 from smolagents_memory.codec.python_types import WRITERS, write_items
-from smolagents_memory.steps.rendering import render
+from smolagents_memory.steps.kinds import render
 
 
 Range = list[int]  # [start, count] in the list before, or the messages [first, count, 0] by their numbers

@@ -166,8 +166,6 @@ class ObservedMemory(AgentMemory):
     """The database and the session that hold the steps, if a session was attached."""
     journaled: tuple[MemoryStep, ...] = ()
     """The steps that the session held when it was detached."""
-    take_up: Callable[[], Callable[[Any], None]] | None = None
-    """What an attached session has to say and to do where a task is taken up again."""
 
     def __init__(self, system_prompt: str) -> None:
         self._prepare()
@@ -293,7 +291,7 @@ class ObservedMemory(AgentMemory):
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners", "take_up"}
+        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, ToolCall
-from smolagents.models import ChatMessage, MessageRole
+from smolagents.memory import MemoryStep
 
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_memory
+from smolagents_memory.steps.kinds import is_prompt
+from smolagents_memory.steps.texts import read_content, role_name, shown
 
 
 @dataclass
@@ -41,97 +41,13 @@ def conversation(memory: Source, role: str | None = None) -> list[Message]:
     ('user', 'New task:\\nCount to three.')
     """
     recorded = read_memory(memory)
-    messages = [*_prompt(recorded.system_prompt), *_said(recorded.steps)]
+    prompt = recorded.system_prompt
+    messages = [] if prompt is None else [Message("system", prompt)]
+    for (index, step), timestamp in zip(enumerate(recorded.steps), times_of(recorded.steps), strict=True):
+        for message in shown(step):
+            text, images = read_content(message.content)
+            messages.append(Message(role_name(message.role), text, timestamp, images, index))
     return messages if role is None else [message for message in messages if message.role == role]
-
-
-def _prompt(system_prompt: str | None) -> Iterator[Message]:
-    if system_prompt is not None:
-        yield Message("system", system_prompt)
-
-
-def _said(steps: Sequence[MemoryStep]) -> Iterator[Message]:
-    for (index, step), timestamp in zip(enumerate(steps), times_of(steps), strict=True):
-        for message in messages_of(step):
-            text, images = parts_of(message.content)
-            yield Message(role_name(message.role), text, timestamp, images, index)
-
-
-def role_name(role: Any) -> str:
-    """A role as plain text, however it was written."""
-    return str(getattr(role, "value", role))
-
-
-def messages_of(step: MemoryStep) -> list[ChatMessage]:
-    """What the step shows to the model, also for steps made by hand that upstream cannot render."""
-    if isinstance(step, FinalAnswerStep):
-        return [ChatMessage(role=MessageRole.ASSISTANT, content=[{"type": "text", "text": str(step.output)}])]
-    if isinstance(step, ActionStep):
-        step = _renderable(step)
-    elif isinstance(step, PlanningStep) and not isinstance(step.plan, str):
-        step = copy.copy(step)
-        step.plan = text_of(step.plan)
-    try:
-        rendered: list[ChatMessage] = step.to_messages()
-    except NotImplementedError:  # a step class that shows nothing to the model
-        return []
-    except (RecursionError, TypeError, ValueError, AttributeError):
-        # arguments that upstream cannot turn into JSON, such as a list that holds itself: as Python shows them
-        if not isinstance(step, ActionStep) or not step.tool_calls:
-            raise
-        step = copy.copy(step)
-        parts = [call_parts(call) for call in step.tool_calls or ()]
-        step.tool_calls = [ToolCall(name, repr(arguments), identity) for name, arguments, identity in parts]
-        rendered = step.to_messages()
-    return rendered
-
-
-def _renderable(step: ActionStep) -> ActionStep:
-    output_fits = step.model_output is None or isinstance(step.model_output, str)
-    calls_fit = all(hasattr(call, "dict") for call in step.tool_calls or ())
-    if output_fits and calls_fit:
-        return step
-    step = copy.copy(step)
-    if not output_fits:
-        step.model_output = text_of(step.model_output)
-    if not calls_fit:
-        step.tool_calls = [ToolCall(*call_parts(call)) for call in step.tool_calls]
-    return step
-
-
-def call_parts(call: Any) -> tuple[str, Any, str]:
-    """Name, arguments and id of a tool call: smolagents' own, a chat message's, or a plain dict."""
-    function = _read(call, "function")
-    owner = call if function is None else function
-    return str(_read(owner, "name")), _read(owner, "arguments"), str(_read(call, "id") or "")
-
-
-def _read(owner: Any, name: str) -> Any:
-    return owner.get(name) if isinstance(owner, dict) else getattr(owner, name, None)
-
-
-def text_of(content: Any) -> str:
-    """The text in a message's content."""
-    return parts_of(content)[0]
-
-
-def parts_of(content: Any) -> tuple[str, list[Any]]:
-    """The text and the images in a message's content, whatever form it has."""
-    if content is None:
-        return "", []
-    if isinstance(content, str):
-        return content, []
-    if not isinstance(content, (list, tuple)):
-        return str(content), []
-    texts, images = [], []
-    for part in content:
-        if not isinstance(part, dict):
-            texts.append(str(part))
-        elif "image" in part:
-            images.append(part["image"])
-        elif part.get("text") is not None:
-            texts.append(str(part["text"]))
-    return "\n".join(texts), images
 
 
 def times_of(steps: Sequence[MemoryStep]) -> list[datetime | None]:
@@ -142,7 +58,7 @@ def times_of(steps: Sequence[MemoryStep]) -> list[datetime | None]:
         own = moment(started(step))
         if own is not None:
             following = own
-        timed = hasattr(step, "timing") or hasattr(step, "created") or isinstance(step, SystemPromptStep)
+        timed = hasattr(step, "timing") or hasattr(step, "created") or is_prompt(step)
         times.append(own if timed else following)
     times.reverse()
     return times

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from smolagents import AgentError
-from smolagents.memory import ActionStep
-
-from smolagents_memory.insight.code_calls import calls_in, failing_statement
-from smolagents_memory.insight.conversation import call_parts, duration, times_of
-from smolagents_memory.insight.sources import Recorded, Source, read_memory
+from smolagents_memory.insight.conversation import duration, times_of
+from smolagents_memory.insight.recorded import Source, read_memory
+from smolagents_memory.steps.calls import Call, calls_made, calls_written
+from smolagents_memory.steps.kinds import is_action
 
 
 @dataclass
@@ -76,71 +72,15 @@ def tool_executions(memory: Source, tool: str | None = None) -> list[ToolExecuti
     recorded = read_memory(memory)
     executions: list[ToolExecution] = []
     for (index, step), timestamp in zip(enumerate(recorded.steps), times_of(recorded.steps), strict=True):
-        if isinstance(step, ActionStep):
-            for execution in (*calls_made(step), *_written(step, recorded)):
+        if is_action(step):
+            made = [_execution(call, "call", duration(step)) for call in calls_made(step)]
+            made += [_execution(call, "code", None) for call in calls_written(step, recorded.tools)]
+            for execution in made:
                 execution.timestamp, execution.step = timestamp, index
-                executions.append(execution)
+            executions += made
     return [execution for execution in executions if tool in (None, execution.tool_name)]
 
 
-def calls_made(step: ActionStep) -> Iterator[ToolExecution]:
-    """The calls that the model made in a step. A failed step keeps them only in the model's message."""
-    calls = step.tool_calls or getattr(step.model_output_message, "tool_calls", None) or ()
-    parts = [call_parts(call) for call in calls]
-    error = None if step.error is None else str(step.error)
-    blamed = {name for name, _, _ in parts if error is not None and _names(error, name)}
-    for (name, arguments, identity), (result, joint) in zip(parts, _results(step, len(parts)), strict=True):
-        outcome = ToolResult(True, result, None, duration(step), name)
-        if error is not None and (not answer_was_refused(step) or name == "final_answer"):
-            lost = blamed and name not in blamed
-            outcome.success, outcome.error = False, f"no result was kept: {error}" if lost else error
-        yield ToolExecution(name, _as_mapping(arguments), outcome, joint=joint, call_id=identity)
-
-
-def _names(error: str, tool: str) -> bool:
-    return f"'{tool}'" in error or f"tool {tool}" in error
-
-
-def answer_was_refused(step: ActionStep) -> bool:
-    """A final_answer_check failed: the calls ran, their results are there, and only the answer was not accepted."""
-    return type(step.error) is AgentError and bool(step.tool_calls)
-
-
-def _results(step: ActionStep, count: int) -> list[tuple[Any, bool]]:
-    """The result of each call, and whether it is one text for all of them."""
-    if step.action_output is not None or count <= 1:
-        whole = step.observations if step.action_output is None else step.action_output
-        return [(whole, False)] * count
-    lines = step.observations.splitlines() if isinstance(step.observations, str) else []
-    if len(lines) == count:  # upstream joins them by newlines, in the order of the calls it keeps
-        return [(line, False) for line in lines]
-    return [(step.observations, True)] * count
-
-
-def _as_mapping(arguments: Any) -> Any:
-    if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
-        try:
-            return json.loads(arguments)
-        except ValueError:
-            return arguments
-    return arguments
-
-
-def _written(step: ActionStep, recorded: Recorded) -> Iterator[ToolExecution]:
-    """The calls written in the step's code. Those behind the statement that failed did not run."""
-    if not isinstance(step.code_action, str):
-        return
-    error = None if step.error is None else str(step.error)
-    ran = error is None or answer_was_refused(step)
-    failed_at = None if ran else failing_statement(step.code_action, error)
-    for call in calls_in(step.code_action, recorded.tools):
-        outcome = ToolResult(ran, tool_name=call.name)
-        if not ran and failed_at is not None and call.statement < failed_at:
-            outcome.success = True
-        elif not ran and failed_at is not None and call.statement > failed_at:
-            outcome.error = "not reached: an earlier statement failed"
-        elif not ran:
-            outcome.error = error
-        elif error is not None and call.name == "final_answer":
-            outcome.success, outcome.error = False, error
-        yield ToolExecution(call.name, call.arguments, outcome, source="code")
+def _execution(call: Call, source: Literal["call", "code"], seconds: float | None) -> ToolExecution:
+    outcome = ToolResult(call.error is None, call.result, call.error, seconds, call.tool)
+    return ToolExecution(call.tool, call.arguments, outcome, source=source, joint=call.joint, call_id=call.id)

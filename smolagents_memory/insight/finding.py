@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from smolagents.memory import ActionStep, MemoryStep
+from smolagents.memory import MemoryStep
 
-from smolagents_memory.insight.conversation import moment, started, text_of
+from smolagents_memory.insight.conversation import moment, started
 from smolagents_memory.insight.executions import tool_executions
-from smolagents_memory.insight.sources import Recorded, Source, read_memory
+from smolagents_memory.insight.recorded import Recorded, Source, read_memory
+from smolagents_memory.steps.kinds import came_back, is_action
+from smolagents_memory.steps.texts import text_of
 
 
 def find_steps(
@@ -40,7 +42,7 @@ def find_steps(
     conditions: list[Callable[[MemoryStep], bool]] = []
     if pattern is not None:
         seen = re.compile(pattern)
-        conditions.append(lambda step: bool(seen.search(text_of(getattr(step, "observations", None)))))
+        conditions.append(lambda step: bool(seen.search(text_of(came_back(step)))))
     if tool is not None:
         conditions.append(lambda step: bool(tool_executions(Recorded([step], tools=recorded.tools), tool)))
     if error is not None:
@@ -56,7 +58,7 @@ def find_steps(
 def _failed_like(step: MemoryStep, wanted: bool | str | type[BaseException]) -> bool:
     found = getattr(step, "error", None)
     if wanted is False:
-        return isinstance(step, ActionStep) and found is None
+        return is_action(step) and found is None
     if found is None or wanted is True:
         return found is not None
     if isinstance(wanted, str):

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep, Timing
+from smolagents.memory import ActionStep, MemoryStep, TaskStep, Timing
 from smolagents.models import ChatMessage, MessageRole
 
-from smolagents_memory.insight.conversation import messages_of, parts_of, role_name, text_of
-from smolagents_memory.insight.sources import Source, read_memory
-from smolagents_memory.sessions.stepping import current_task, last_number
+from smolagents_memory.insight.recorded import Source, read_memory
+from smolagents_memory.steps.answers import current_task, last_number
+from smolagents_memory.steps.kinds import drop_inputs_of, is_final, is_models, is_prompt
 from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.rendering import text_message
+from smolagents_memory.steps.texts import read_content, role_name, shown, text_of
+from smolagents_memory.steps.tokens import message_tokens
 
 
 Target = Any  # an agent, its memory, or a plain list of steps
 
 _LEFT_OUT = "[{count} messages between these were left out to save space.]"
-_IMAGE_TOKENS = 1000
 
 
 def steps_of(target: Target) -> list[MemoryStep]:
@@ -49,14 +52,14 @@ def inject_observation(target: Target, observation: str, images: list[Any] | Non
     >>> step.to_messages()[0].content[0]["text"]
     'Observation:\\nThe service was restarted at noon.'
     """
-    steps, now = steps_of(target), time.time()
-    begun = current_task(steps)
-    step = ActionStep(
-        step_number=last_number(steps[begun or 0 :]),
-        timing=Timing(start_time=now, end_time=now),
-        observations=observation,
-        observations_images=images,
-    )
+    return add_action(target, time.time(), observations=observation, observations_images=images)
+
+
+def add_action(target: Target, started: float, seconds: float = 0.0, **held: Any) -> ActionStep:
+    """Add an action that takes none of the run's steps: its number is that of the last."""
+    steps = steps_of(target)
+    number = last_number(steps[current_task(steps) or 0 :])
+    step = ActionStep(step_number=number, timing=Timing(start_time=started, end_time=started + seconds), **held)
     steps.append(step)
     return step
 
@@ -72,7 +75,7 @@ def inject_history(target: Target, history: Source | Sequence[ChatMessage]) -> l
         added: list[MemoryStep] = [_as_note(message) for message in history]
     else:
         recorded = read_memory(history)
-        added = [_copied(step) for step in recorded.steps if not isinstance(step, SystemPromptStep)]
+        added = [_copied(step) for step in recorded.steps if not is_prompt(step)]
     begun = current_task(steps)
     at = len(steps) if begun is None else begun
     steps[at:at] = added
@@ -80,23 +83,23 @@ def inject_history(target: Target, history: Source | Sequence[ChatMessage]) -> l
 
 
 def _copied(step: MemoryStep) -> MemoryStep:
-    if isinstance(step, FinalAnswerStep):
-        return _as_note(messages_of(step)[0])
+    if is_final(step):
+        return _as_note(shown(step)[0])
     step = copy.copy(step)
-    if isinstance(step, (ActionStep, PlanningStep)):
-        step.model_input_messages = [] if isinstance(step, PlanningStep) else None
+    drop_inputs_of(step)
+    if is_models(step):
         step.token_usage = None
     for name, value in vars(step).items():
         if isinstance(value, list):
             setattr(step, name, list(value))
-    if isinstance(step, (ActionStep, PlanningStep)) and step.timing is None:
+    if is_models(step) and step.timing is None:
         now = time.time()
         step.timing = Timing(start_time=now, end_time=now)
     return step
 
 
 def _as_note(message: ChatMessage) -> NoteStep:
-    text, images = parts_of(message.content)
+    text, images = read_content(message.content)
     if images:
         text = f"{text}\n[{len(images)} image{'s' if len(images) > 1 else ''} not handed over]".lstrip("\n")
     return NoteStep(text, kind="history", role=MessageRole(role_name(message.role)))
@@ -106,7 +109,7 @@ def briefing(memory: Source, max_tokens: int | None = None) -> list[ChatMessage]
     """A history as messages to hand to another agent, without the system prompt.
 
     With `max_tokens` the first message (the task) and as many of the newest as fit are kept, with a line that says
-    how many are missing between them. Tokens are estimated: four characters each, a thousand for an image.
+    how many are missing between them. Tokens are estimated: four bytes each, a thousand for an image.
 
     >>> from smolagents.memory import TaskStep
     >>> [message.content[0]["text"] for message in briefing([TaskStep("Count to three.")])]
@@ -114,15 +117,16 @@ def briefing(memory: Source, max_tokens: int | None = None) -> list[ChatMessage]
     """
     if max_tokens is not None and max_tokens < 1:
         raise ValueError(f"max_tokens is at least 1, not {max_tokens}")
-    steps = [step for step in read_memory(memory).steps if not isinstance(step, SystemPromptStep)]
-    messages = [message for step in steps for message in messages_of(step)]
+    steps = [step for step in read_memory(memory).steps if not is_prompt(step)]
+    messages = [message for step in steps for message in shown(step)]
     if max_tokens is None or sum(map(estimated_tokens, messages)) <= max_tokens:
         return messages
     first, room = messages[0], max_tokens
     if estimated_tokens(first) > room // 2:
-        fitting = max(0, 4 * (room // 2) - 1)
-        first = ChatMessage(role=first.role, content=_text_part(text_of(first.content)[:fitting] + "…"))
-    gap = ChatMessage(role=MessageRole.USER, content=_text_part(_LEFT_OUT.format(count=len(messages))))
+        fitting = max(0, 4 * (room // 2) - 4)
+        begun = text_of(first.content).encode("utf-8", "surrogatepass")[:fitting].decode("utf-8", "ignore")
+        first = text_message(first.role, f"{begun}…")
+    gap = text_message(MessageRole.USER, _LEFT_OUT.format(count=len(messages)))
     room -= estimated_tokens(first) + estimated_tokens(gap)
     kept = len(messages)
     while kept > 1 and estimated_tokens(messages[kept - 1]) <= room:
@@ -132,15 +136,9 @@ def briefing(memory: Source, max_tokens: int | None = None) -> list[ChatMessage]
         kept += 1  # an answer whose call was left out
     if room < 0:  # not even the line fits
         return [first]
-    gap.content = _text_part(_LEFT_OUT.format(count=kept - 1))
-    return [first, gap, *messages[kept:]]
-
-
-def _text_part(text: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": text}]
+    return [first, text_message(MessageRole.USER, _LEFT_OUT.format(count=kept - 1)), *messages[kept:]]
 
 
 def estimated_tokens(message: ChatMessage) -> int:
-    """Four characters a token, a thousand tokens an image, and never less than one."""
-    text, images = parts_of(message.content)
-    return max(1, -(-len(text) // 4)) + _IMAGE_TOKENS * len(images)
+    """The message's tokens in whole ones, and never less than one."""
+    return max(1, math.ceil(message_tokens([message])))

@@ -13,10 +13,12 @@ from smolagents import AgentLogger, LogLevel
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.monitoring import YELLOW_HEX
 
-from smolagents_memory.insight.conversation import duration, messages_of, role_name, started, text_of
-from smolagents_memory.insight.executions import answer_was_refused, calls_made
-from smolagents_memory.insight.sources import Source, read_memory
-from smolagents_memory.sessions.stepping import answer_of
+from smolagents_memory.insight.conversation import duration, started
+from smolagents_memory.insight.recorded import Source, read_memory
+from smolagents_memory.steps.answers import answer_of
+from smolagents_memory.steps.calls import answer_was_refused, calls_made
+from smolagents_memory.steps.kinds import images_of, kind_of, title_of
+from smolagents_memory.steps.texts import role_name, shown, text_of
 
 
 _LOGS = "Execution logs:\n"
@@ -70,45 +72,49 @@ class _Screen:
         self.actions = self.tokens_in = self.tokens_out = 0
 
     def show(self, step: MemoryStep) -> None:
-        if isinstance(step, TaskStep):
-            task = Text("\n").append(text_of(step.task).strip(), style="bold").append("\n")
-            # not by log_task, which takes the task for markup in older versions of smolagents
-            self.logger.log(Panel(task, title="[bold]New run", border_style=YELLOW_HEX))
-        elif isinstance(step, PlanningStep):
-            plan = text_of(step.plan)
-            first = plan.startswith("Here are the facts I know and the plan of action")
-            self.logger.log(
-                Rule(Text(f"{'Initial' if first else 'Updated'} plan", "bold"), style="orange"), Text(plan)
-            )
-        elif isinstance(step, ActionStep):
-            self.logger.log_rule(f"Step {step.step_number}")
-            self._action(step)
-            self._figures(step)
-        else:
-            for message in messages_of(step):
-                heading = f"{getattr(step, 'kind', type(step).__name__)} ({role_name(message.role)})"
-                self.logger.log(Rule(Text(heading, "bold")), Text(text_of(message.content)))
+        by_role = {"task": self._task, "plan": self._plan, "action": self._action}
+        by_role.get(kind_of(step).role, self._messages)(step)
+
+    def _task(self, step: TaskStep) -> None:
+        task = Text("\n").append(text_of(step.task).strip(), style="bold").append("\n")
+        # not by log_task, which takes the task for markup in older versions of smolagents
+        self.logger.log(Panel(task, title="[bold]New run", border_style=YELLOW_HEX))
+
+    def _plan(self, step: PlanningStep) -> None:
+        plan = text_of(step.plan)
+        first = plan.startswith("Here are the facts I know and the plan of action")
+        self.logger.log(Rule(Text(f"{'Initial' if first else 'Updated'} plan", "bold"), style="orange"), Text(plan))
+
+    def _messages(self, step: MemoryStep) -> None:
+        for message in shown(step):
+            heading = f"{title_of(step)} ({role_name(message.role)})"
+            self.logger.log(Rule(Text(heading, "bold")), Text(text_of(message.content)))
+        self._images(step)
+
+    def _images(self, step: MemoryStep) -> None:
+        for image in images_of(step):
+            self.logger.log(Text(f"Image, {getattr(image, 'size', 'of unknown size')}", "dim"))
 
     def _action(self, step: ActionStep) -> None:
+        self.logger.log_rule(f"Step {step.step_number}")
         answer = answer_of([step])
         refused = answer_was_refused(step)
         if isinstance(step.code_action, str):
             self.logger.log_code(title="Executing parsed code:", content=step.code_action)
             self._code_output(text_of(step.observations), final=step.is_final_answer or refused)
         else:
-            for execution in calls_made(step):
-                call = f"Calling tool: '{execution.tool_name}' with arguments: {execution.params}"
-                self.logger.log(Panel(Text(call)))
+            for call in calls_made(step):
+                self.logger.log(Panel(Text(f"Calling tool: '{call.tool}' with arguments: {call.arguments}")))
             if step.observations is not None:
                 self.logger.log(Text(f"Observations: {text_of(step.observations)}"))
-        for image in step.observations_images or ():
-            self.logger.log(Text(f"Image, {getattr(image, 'size', 'of unknown size')}", "dim"))
+        self._images(step)
         if refused and step.action_output is not None:
             self._answer(step.action_output)
         if step.error is not None:
             self.logger.log(Text(str(step.error), style="bold red"), level=LogLevel.ERROR)  # log_error: likewise
         if answer is not None:
             self._answer(answer.value)
+        self._figures(step)
 
     def _answer(self, answer: object) -> None:
         self.logger.log(Text(f"Final answer: {answer}", style=f"bold {YELLOW_HEX}"))

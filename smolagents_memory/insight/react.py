@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smolagents import AgentLogger, AgentToolExecutionError, LogLevel
-from smolagents.memory import ActionStep, Timing, ToolCall
+from smolagents.memory import ToolCall
 from smolagents.models import MessageRole
 
-from smolagents_memory.insight.conversation import Message, conversation, role_name
+from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
-from smolagents_memory.insight.injection import steps_of
+from smolagents_memory.insight.injection import add_action, steps_of
 from smolagents_memory.insight.trace import ReasoningStep, Todo, reasoning, todos
-from smolagents_memory.sessions.stepping import current_task, last_number
 from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.steps.texts import role_name
 
 
 @dataclass
@@ -80,23 +80,19 @@ class ReactMemory:
 
     def add_tool_execution(self, execution: ToolExecution) -> None:
         """Let the model see that a tool was called, with what, and what came of it."""
-        steps, result = steps_of(self.source), execution.result
-        begun = current_task(steps)
+        result, failure = execution.result, None
         started = time.time() if execution.timestamp is None else execution.timestamp.timestamp()
-        failure = None
         if not result.success:
             message = result.error or f"the call of {execution.tool_name!r} failed"
             failure = AgentToolExecutionError(message, AgentLogger(level=LogLevel.OFF))
-        steps.append(
-            ActionStep(
-                step_number=last_number(steps[begun or 0 :]),
-                timing=Timing(start_time=started, end_time=started + (result.execution_time or 0.0)),
-                tool_calls=[
-                    ToolCall(execution.tool_name, execution.params, execution.call_id or f"added_{len(steps)}")
-                ],
-                observations=None if result.result is None else str(result.result),
-                action_output=result.result,
-                error=failure,
-            )
+        identity = execution.call_id or f"added_{len(steps_of(self.source))}"
+        add_action(
+            self.source,
+            started,
+            result.execution_time or 0.0,
+            tool_calls=[ToolCall(execution.tool_name, execution.params, identity)],
+            observations=None if result.result is None else str(result.result),
+            action_output=result.result,
+            error=failure,
         )
         self.refresh()

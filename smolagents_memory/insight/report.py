@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep
+from smolagents.memory import ActionStep, MemoryStep
 
-from smolagents_memory.insight.conversation import duration, messages_of, moment, role_name, started, text_of
-from smolagents_memory.insight.executions import calls_made
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.conversation import duration, moment, started
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.insight.trace import thought_of
-from smolagents_memory.sessions.stepping import answer_of
+from smolagents_memory.steps.answers import answer_of
+from smolagents_memory.steps.calls import calls_made
+from smolagents_memory.steps.kinds import images_of, kind_of, title_of
+from smolagents_memory.steps.texts import role_name, shown, text_of
 
 
 def to_markdown(memory: Source, title: str = "Agent memory", *, system_prompt: bool = False) -> str:
@@ -48,20 +50,17 @@ def fenced(text: Any, language: str = "text") -> str:
 
 
 def _blocks(step: MemoryStep) -> Iterator[str]:
-    if isinstance(step, TaskStep):
-        yield from ("## Task", fenced(step.task), *_images(step.task_images))
-    elif isinstance(step, PlanningStep):
-        yield from (f"### Plan{_figures(step)}", fenced(step.plan))
-    elif isinstance(step, ActionStep):
+    kind = kind_of(step)
+    if kind.role == "action":
         yield from _action(step)
-    elif isinstance(step, FinalAnswerStep):
-        yield from ("**Final answer**", fenced(step.output))
-    elif isinstance(step, SystemPromptStep):
-        yield from ("### System prompt", fenced(step.system_prompt))
+    elif not kind.title or kind.text is None:
+        for message in shown(step):
+            yield from (f"### {title_of(step).capitalize()} ({role_name(message.role)})", fenced(message.content))
     else:
-        kind = getattr(step, "kind", type(step).__name__)
-        for message in messages_of(step):
-            yield from (f"### {str(kind).capitalize()} ({role_name(message.role)})", fenced(message.content))
+        heading = {"task": "## {}", "final": "**{}**"}.get(kind.role, "### {}").format(kind.title)
+        yield from (heading + _figures(step), fenced(getattr(step, kind.text, None)))
+    if kind.role != "action":
+        yield from _images(step)
 
 
 def _action(step: ActionStep) -> Iterator[str]:
@@ -69,14 +68,12 @@ def _action(step: ActionStep) -> Iterator[str]:
     thought = thought_of(step)
     if thought:
         yield from ("**Thought**", fenced(thought))
-    for execution in calls_made(step):
-        if isinstance(execution.params, str):
-            yield from (f"**{execution.tool_name}**", fenced(execution.params, "python"))
-        else:
-            yield from (f"**{execution.tool_name}**", _arguments(execution.params))
+    for call in calls_made(step):
+        as_code = isinstance(call.arguments, str)
+        yield from (f"**{call.tool}**", fenced(call.arguments, "python") if as_code else _arguments(call.arguments))
     if step.observations is not None:
         yield from ("**Observation**", fenced(step.observations))
-    yield from _images(step.observations_images)
+    yield from _images(step)
     if step.error is not None:
         yield from (f"**{type(step.error).__name__}**", fenced(str(step.error)))
     answer = answer_of([step])
@@ -91,8 +88,8 @@ def _arguments(params: Any) -> str:
         return fenced(repr(params))
 
 
-def _images(images: list[Any] | None) -> Iterator[str]:
-    for image in images or ():
+def _images(step: MemoryStep) -> Iterator[str]:
+    for image in images_of(step):
         width, height = getattr(image, "size", ("?", "?"))
         yield f"*Image, {width} × {height}*"
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep
+from rich.text import Text
+from smolagents.memory import MemoryStep
 
 from smolagents_memory.insight.conversation import Message, conversation
 from smolagents_memory.insight.executions import ToolExecution, tool_executions
-from smolagents_memory.insight.sizes import image_bytes, input_copy_bytes, text_bytes
-from smolagents_memory.insight.sources import Source, read_memory
-from smolagents_memory.insight.tables import stats_table
+from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.insight.trace import moves_of
+from smolagents_memory.steps.kinds import is_action, is_models
+from smolagents_memory.steps.tokens import image_bytes, input_copy_bytes, text_bytes
+
+
+_TITLES = {"messages": "Messages", "tools": "Tools", "steps": "Steps", "tokens": "Tokens", "memory_size": "Size"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class MemoryStats:
         return plain
 
     def __rich__(self) -> Table:
-        return stats_table([("", self.to_dict())])
+        return _table([("", self.to_dict())])
 
     def __str__(self) -> str:
         return _printed(self.__rich__())
@@ -116,15 +119,16 @@ class Comparison:
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """Every figure that is a number in either, with the difference b - a; what one lacks counts as nothing."""
-        left, right = dict(_numbers(self.a.to_dict())), dict(_numbers(self.b.to_dict()))
+        left, right = dict(_flat(self.a.to_dict())), dict(_flat(self.b.to_dict()))
         rows: dict[str, dict[str, float | None]] = {}
-        for name in dict.fromkeys((*left, *right)):
-            a, b = left.get(name), right.get(name)
-            rows[name] = {"a": a, "b": b, "difference": (b or 0) - (a or 0)}
+        for names in dict.fromkeys((*left, *right)):
+            a, b = left.get(names), right.get(names)
+            if isinstance(a, (int, float)) or isinstance(b, (int, float)):
+                rows[".".join(names)] = {"a": a, "b": b, "difference": (b or 0) - (a or 0)}
         return rows
 
     def __rich__(self) -> Table:
-        return stats_table([("a", self.a.to_dict()), ("b", self.b.to_dict())])
+        return _table([("a", self.a.to_dict()), ("b", self.b.to_dict())])
 
     def __str__(self) -> str:
         return _printed(self.__rich__())
@@ -149,17 +153,19 @@ def analyze(memory: Source) -> MemoryStats:
     for message, size in zip(messages, text, strict=True):
         if message.step is not None:
             growth[message.step] += size
+    sizes = (sum(text), image_bytes(recorded.steps), input_copy_bytes(recorded.steps))
+    actions = filter(is_action, recorded.steps)
     return MemoryStats(
         messages=_message_figures(messages),
         tools=_tool_figures(tool_executions(recorded)),
         steps=StepFigures(
             total_steps=len(recorded.steps),
             by_kind=dict(Counter(type(step).__name__ for step in recorded.steps)),
-            errors=dict(Counter(type(step.error).__name__ for step in _failed(recorded.steps))),
+            errors=dict(Counter(type(step.error).__name__ for step in actions if step.error is not None)),
             step_distribution=dict(Counter(move.step_type for step in recorded.steps for move in moves_of(step))),
         ),
         tokens=_token_figures(recorded.steps),
-        memory_size=_sizes(sum(text), recorded.steps),
+        memory_size=SizeFigures(*(size / 1024 for size in (*sizes, sum(sizes)))),
         growth=growth,
         seconds=_seconds(recorded.steps),
         analysis_timestamp=datetime.now(timezone.utc).isoformat(),
@@ -178,12 +184,8 @@ def compare(a: Source | MemoryStats, b: Source | MemoryStats) -> Comparison:
 
 def _message_figures(messages: list[Message]) -> MessageFigures:
     by_role = Counter(message.role for message in messages)
-    length: Counter[str] = Counter()
-    for message in messages:
-        length[message.role] += len(message.content)
-    return MessageFigures(
-        len(messages), dict(by_role), {role: length[role] / count for role, count in by_role.items()}
-    )
+    average = {role: sum(len(m.content) for m in messages if m.role == role) / n for role, n in by_role.items()}
+    return MessageFigures(len(messages), dict(by_role), average)
 
 
 def _tool_figures(executions: list[ToolExecution]) -> ToolFigures:
@@ -200,25 +202,16 @@ def _tool_figures(executions: list[ToolExecution]) -> ToolFigures:
     )
 
 
-def _failed(steps: Iterable[MemoryStep]) -> list[ActionStep]:
-    return [step for step in steps if isinstance(step, ActionStep) and step.error is not None]
-
-
 def _token_figures(steps: Sequence[MemoryStep]) -> TokenFigures:
     rows, missing = [], 0
     for index, step in enumerate(steps):
         usage = getattr(step, "token_usage", None)
         if usage is not None:
             rows.append((index, usage.input_tokens or 0, usage.output_tokens or 0))
-        elif isinstance(step, (ActionStep, PlanningStep)):
+        elif is_models(step):
             missing += 1
     into, out = sum(row[1] for row in rows), sum(row[2] for row in rows)
     return TokenFigures(into, out, into + out, rows, missing)
-
-
-def _sizes(text: int, steps: Sequence[MemoryStep]) -> SizeFigures:
-    images, copies = image_bytes(steps), input_copy_bytes(steps)
-    return SizeFigures(text / 1024, images / 1024, copies / 1024, (text + images + copies) / 1024)
 
 
 def _seconds(steps: Sequence[MemoryStep]) -> float | None:
@@ -228,15 +221,39 @@ def _seconds(steps: Sequence[MemoryStep]) -> float | None:
     return max(ended) - min(begun) if begun and ended else None
 
 
-def _numbers(figures: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, float]]:
+def _flat(figures: dict[str, Any], *before: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every figure by the names that lead to it; lists are none."""
     for name, value in figures.items():
         if isinstance(value, dict):
-            yield from _numbers(value, f"{prefix}{name}.")
-        elif isinstance(value, (int, float)):
-            yield prefix + name, value
+            yield from _flat(value, *before, name)
+        elif not isinstance(value, list):
+            yield (*before, name), value
+
+
+def _table(columns: Sequence[tuple[str, dict[str, Any]]]) -> Table:
+    """One column of figures for each MemoryStats, given as (heading, its dict)."""
+    table = Table(title="Memory", title_justify="left")
+    table.add_column("")
+    for heading, _ in columns:
+        table.add_column(Text(heading), justify="right")
+    for key, title in _TITLES.items():
+        table.add_section()
+        table.add_row(Text(title, style="bold"))
+        rows = [dict(_flat(figures[key])) for _, figures in columns]
+        for names in dict.fromkeys(names for column in rows for names in column):
+            label = ": ".join((names[0].replace("_", " "), *names[1:]))
+            table.add_row(Text(f"  {label}"), *(Text(_shown(column.get(names))) for column in rows))
+    return table
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
 
 
 def _printed(table: Table) -> str:
-    out = io.StringIO()
-    Console(file=out, width=100).print(table)
-    return out.getvalue()
+    console = Console(width=100, color_system=None)
+    with console.capture() as shown:
+        console.print(table)
+    return shown.get()

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Literal
 
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep
+from smolagents.memory import ActionStep, MemoryStep
 
-from smolagents_memory.insight.conversation import text_of, times_of
-from smolagents_memory.insight.executions import ToolExecution, calls_made
-from smolagents_memory.insight.sources import Source, read_memory
+from smolagents_memory.insight.conversation import times_of
+from smolagents_memory.insight.recorded import Source, read_memory
+from smolagents_memory.steps.calls import calls_made
+from smolagents_memory.steps.kinds import is_action, is_plan
+from smolagents_memory.steps.texts import text_of
 
 
 StepType = Literal["PLAN", "THINK", "ACT", "OBSERVE"]
@@ -77,29 +79,19 @@ def reasoning(memory: Source, step_type: StepType | None = None) -> list[Reasoni
 
 def moves_of(step: MemoryStep) -> Iterator[ReasoningStep]:
     """What the agent thought, planned, did and saw in one step; without when and where."""
-    if isinstance(step, PlanningStep):
+    if is_plan(step):
         yield ReasoningStep("PLAN", text_of(step.plan))
-    if not isinstance(step, ActionStep):
+    if not is_action(step):
         return
     thought = thought_of(step)
     if thought:
         yield ReasoningStep("THINK", thought)
-    for execution in calls_made(step):
-        yield ReasoningStep("ACT", _call(execution), tool_name=execution.tool_name)
+    for call in calls_made(step):
+        yield ReasoningStep("ACT", str(call), tool_name=call.tool)
     if step.observations is not None:
         yield ReasoningStep("OBSERVE", text_of(step.observations))
     if step.error is not None:
         yield ReasoningStep("OBSERVE", f"{type(step.error).__name__}: {step.error}")
-
-
-def _call(execution: ToolExecution) -> str:
-    """The call as code; a CodeAgent's is code already."""
-    params = execution.params
-    if isinstance(params, str):
-        return params
-    if isinstance(params, dict):
-        return f"{execution.tool_name}({', '.join(f'{key}={value!r}' for key, value in params.items())})"
-    return f"{execution.tool_name}({'' if params is None else repr(params)})"
 
 
 def thought_of(step: ActionStep) -> str:
@@ -131,7 +123,7 @@ def todos(memory: Source) -> list[Todo]:
     [('take a coat', True), ('go', False)]
     """
     steps = read_memory(memory).steps
-    plans = [(index, step) for index, step in enumerate(steps) if isinstance(step, PlanningStep)]
+    plans = [(index, step) for index, step in enumerate(steps) if is_plan(step)]
     if not plans:
         return []
     index, newest = plans[-1]

@@ -12,6 +12,7 @@ from smolagents.memory import TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory._events import ANY, Events, Listener
+from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
@@ -32,7 +33,7 @@ class EnhancedAgentMemory(ObservedMemory):
     all of it lives in RAM.
 
     Args:
-        path_or_url: A folder, or a database URL (`postgresql://…`); None for RAM.
+        path_or_url: The place: a folder, a file, a database URL (`postgresql://…`), or a `Place`; None for RAM.
         system_prompt: As for smolagents' AgentMemory; `attach` takes the agent's.
         persistent: True for the folder "agent_memory", a path, or a store: another way to say where.
         vector: False to recall by words alone; a store to search by meaning there.
@@ -63,7 +64,7 @@ class EnhancedAgentMemory(ObservedMemory):
 
     def __init__(
         self,
-        path_or_url: str | os.PathLike[str] | None = None,
+        path_or_url: str | os.PathLike[str] | Place | None = None,
         *,
         system_prompt: str = "",
         persistent: Any = None,

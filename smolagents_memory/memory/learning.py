@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
 from smolagents_memory._errors import SmolagentsMemoryError, UnsupportedValueError
 from smolagents_memory._events import Event
+from smolagents_memory._listener import Listener, Run
 from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.memory.quoting import quoted, without_recalled
-from smolagents_memory.memory.reviewing import actions, clipped, outcome
+from smolagents_memory.memory.reviewing import actions, clipped
 from smolagents_memory.search.words import query_words
+from smolagents_memory.steps.answers import outcome
+from smolagents_memory.steps.kinds import is_action, is_task
 from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.upstream import watch
 
 
 if TYPE_CHECKING:
@@ -28,7 +32,7 @@ RELEVANT = 0.5  # the relevance from which on a memory is brought back unasked
 _USED = 0.3  # the share of a memory's own words that the next step must hold for it to have been of use
 
 
-class Learning:
+class Learning(Listener):
     """The habits of one memory. None of them ever disturbs a run: what fails is logged."""
 
     def __init__(
@@ -47,37 +51,26 @@ class Learning:
         self._auto_recall, self._recall_on, self._budget = auto_recall, recall_on, budget
         self._learn, self._reflector = learn, reflector
         self._lock = threading.RLock()
-        self._learnt: TaskStep | None = None  # the task whose run was learnt from last
+        self._learnt: tuple[Any, Any] = (None, None)  # the task whose run was learnt from last, and up to which action
         self._injected: set[str] = set()  # keys brought in during this run
         self._waiting: list[tuple[set[str], Memory]] = []  # recalled, and not yet seen in use
-        self._agents: list[tuple[Any, Any]] = []
-        self._running = 0
+        self._agents: list[tuple[Any, Callable[[], None]]] = []
+        self._running: set[Run] = set()
         self._off: Any = None
 
     def attach(self, agent: Any) -> None:
         """Watch the runs of an agent."""
         if any(each is agent for each, _ in self._agents):
             return
-        original = agent._run_stream
-
-        def watched(*args: Any, **options: Any) -> Generator[Any, Any, Any]:
-            self._begin()
-            try:
-                return (yield from original(*args, **options))
-            finally:
-                self._end()
-
-        agent._run_stream = watched
-        self._agents.append((agent, watched))
+        self._agents.append((agent, watch(agent, self)))
         if self._off is None:
             self._off = self._memory.on("steps_changed", self._changed)
 
     def close(self) -> None:
         """Learn what is left, and leave the agents alone."""
         self.learn()
-        for agent, watched in self._agents:
-            if agent.__dict__.get("_run_stream") is watched:
-                del agent._run_stream
+        for _, off in self._agents:
+            off()
         self._agents.clear()
         if self._off is not None:
             self._off()
@@ -85,16 +78,20 @@ class Learning:
 
     # -- a run's course ----------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        self._running += 1
-        self._injected.clear()
-        task = next((step for step in reversed(self._memory.steps) if isinstance(step, TaskStep)), None)
-        if task is not None and self._memory.steps and self._memory.steps[-1] is task:
+    def run_begins(self, run: Run) -> None:
+        """Recall for its task, unless that was done before."""
+        self._running.add(run)
+        if not run.goes_on:
+            self._injected.clear()
+        task, since = _newest_task(self._memory.steps)
+        if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
             self._bring(task.task)
 
-    def _end(self) -> None:
-        self._running -= 1
-        self.learn()
+    def run_ends(self, run: Run) -> None:
+        """Learn from it."""
+        if run in self._running:
+            self._running.remove(run)
+            self.learn()
 
     def _changed(self, event: Event) -> None:
         if event.reset:
@@ -102,12 +99,12 @@ class Learning:
         if len(event.added) != 1 or not self._running:
             return
         step = event.added[0]
-        if isinstance(step, ActionStep):
+        if is_action(step):
             self._notice_use(step)
             if self._recall_on == "step" and not getattr(step, "is_final_answer", False):
-                task = next((each.task for each in reversed(self._memory.steps) if isinstance(each, TaskStep)), "")
+                task, _ = _newest_task(self._memory.steps)
                 came = step.observations or (str(step.error) if step.error else "")
-                self._bring(f"{clipped(task, 400)}\n{clipped(came, 600)}")
+                self._bring(f"{clipped(task.task if task else '', 400)}\n{clipped(came, 600)}")
 
     # -- recall by itself --------------------------------------------------------------------------------------
 
@@ -157,16 +154,12 @@ class Learning:
         """Keep what the last task's run taught, once; returns the keys."""
         if not self._learn:
             return []
-        steps = list(self._memory.steps if steps is None else steps)
-        at = next((n for n in range(len(steps) - 1, -1, -1) if isinstance(steps[n], TaskStep)), None)
-        if at is None:
-            return []
-        task, run = steps[at], steps[at + 1 :]
-        assert isinstance(task, TaskStep)
+        task, run = _newest_task(self._memory.steps if steps is None else steps)
+        last = next((step for step in reversed(run) if is_action(step)), None)
         with self._lock:
-            if task is self._learnt or not any(isinstance(step, ActionStep) for step in run):
+            if task is None or last is None or (self._learnt[0] is task and self._learnt[1] is last):
                 return []
-            self._learnt = task
+            self._learnt = (task, last)
         try:
             return self._keep(task, run)
         except SmolagentsMemoryError as error:
@@ -189,3 +182,9 @@ class Learning:
         keys = long_term.remember(items)
         long_term.just_recalled.clear()
         return keys
+
+
+def _newest_task(steps: Sequence[MemoryStep]) -> tuple[TaskStep | None, list[MemoryStep]]:
+    """The last task that was given, and the steps since."""
+    at = next((at for at in range(len(steps) - 1, -1, -1) if is_task(steps[at])), None)
+    return (None, []) if at is None else (steps[at], list(steps[at + 1 :]))

@@ -7,27 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
-from smolagents_memory._errors import SessionError, SessionStorageError
+from smolagents_memory._errors import SessionConflictError, SessionError, SessionStorageError
+from smolagents_memory._listener import Run
 from smolagents_memory._log import logger
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions import directory, leases
+from smolagents_memory.sessions.following import Follower, observed
 from smolagents_memory.sessions.journal import Journal, Position
 from smolagents_memory.sessions.managed import ManagedAgents
 from smolagents_memory.sessions.reading import Restored
-from smolagents_memory.sessions.resume import take_up
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
-from smolagents_memory.sessions.sensors import Sensors, observed
 from smolagents_memory.sessions.states import KeptStates
+from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.upstream import namespace_of
 from smolagents_memory.variables.restore import RestoreReport
-from smolagents_memory.variables.runtime import Runtime, fold, forget_runtime, restore_runtime
+from smolagents_memory.variables.runtime import Runtime, fold, forget_runtime, overridden_names, restore_runtime
 
 
 if TYPE_CHECKING:
     from smolagents_memory.sessions.session import Session
 
 
-class Attachment:
-    """Keeps one agent's journal: restores it, puts the sensors on, and takes them off at the end."""
+class Attachment(Follower):
+    """Keeps one agent's journal: restores it, follows the agent, and lets go of it at the end."""
 
     def __init__(self, session: Session, agent: Any, position: Position, token: str, restored: Restored) -> None:
         self.session, self.agent = session, agent
@@ -50,9 +52,8 @@ class Attachment:
                 self.journal.runtime(found)
         memory = observed(agent)
         memory.journaled_in = self._place
-        memory.take_up = lambda: take_up(self)
         self.managed = ManagedAgents(self)
-        self.sensors = Sensors(agent, lambda: (self.journal, self.log), begin=self.begin, acted=self._acted)
+        self.follow(agent)
         if adopted:
             self.journal.prompted(memory.system_prompt)
             self.journal.spliced(0, 0, list(memory.steps))
@@ -83,23 +84,54 @@ class Attachment:
             "another id; agent.memory.reset() gives them up"
         )
 
-    # -- what the sensors tell ---------------------------------------------------------------------------------
+    # -- what the agent does -----------------------------------------------------------------------------------
 
-    def begin(self, max_steps: int | None) -> Any:
-        """A run is about to begin: the place where a conflict is told."""
+    def kept(self) -> tuple[Journal, RunLog]:
+        """The one journal that there is."""
+        return self.journal, self.log
+
+    def check_ownership(self) -> None:
+        """Raise SessionConflictError if somebody else has taken the session over."""
         try:
             self.journal.check_ownership()
         except SessionStorageError as error:
             self.journal.hold(error, "the run begins all the same")
-        self.log.announced = max_steps
 
-        def ended(state: str, error: BaseException | None) -> None:
-            self.log.end(state, error)
+    def run_announced(self, run: Run) -> None:
+        """A run is about to begin: the place where a conflict is told, and what a task that goes on has lost."""
+        try:
+            self.check_ownership()
+        except SessionConflictError as error:
+            run.refuse(error)
+            return
+        self.log.announced = run.max_steps
+        namespace = namespace_of(self.agent)
+        self._there = set(namespace.variables) if namespace is not None else set()
+        if run.goes_on:
+            self.log.go_on()
+            self._tell_what_is_missing()
             self.journal.commit()
 
-        return ended
+    def run_begins(self, run: Run) -> None:
+        """What has just been sent again although the agent's code had deleted it is taken back."""
+        namespace = namespace_of(self.agent)
+        if run.goes_on and namespace is not None:
+            for name in overridden_names(self.restored.runtime) - self._there:
+                namespace.variables.pop(name, None)
 
-    def _acted(self, step: ActionStep | TaskStep) -> None:
+    def run_ends(self, run: Run) -> None:
+        """Note how."""
+        self.run_ended(run, self.journal, self.log)
+
+    def _tell_what_is_missing(self) -> None:
+        note = self.report.note()
+        if note:
+            self.agent.memory.steps.append(NoteStep(note, kind="restored"))
+            self.report = RestoreReport()
+            self.runtime.tell_later({})
+
+    def acted(self, step: ActionStep | TaskStep) -> None:
+        """Note what has changed beside the steps."""
         self._note_runtime(step)
 
     def _note_runtime(self, step: ActionStep | TaskStep | None) -> None:
@@ -138,21 +170,20 @@ class Attachment:
         try:
             self.flush()
         finally:
-            self.sensors.remove()
-            self.managed.remove()
+            self.leave()
+            self.managed.leave()
             self._let_go()
 
     def abandon(self) -> None:
         """Let go without writing: the session is about to be deleted."""
-        self.sensors.remove()
-        self.managed.remove()
+        self.leave()
+        self.managed.leave()
         self._let_go()
 
     def _let_go(self) -> None:
         self.states.let_go()
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
-            memory.take_up = None
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
         try:
             directory.let_go(self.session.database, self.journal.position, self._token)

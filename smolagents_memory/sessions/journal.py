@@ -20,6 +20,7 @@ from smolagents_memory.database.contents import insert_blobs
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import Envelope, Spot, envelope_of
 from smolagents_memory.database.opened import FileId
+from smolagents_memory.database.statements import Prepared
 from smolagents_memory.history.changes import Snapshot
 from smolagents_memory.sessions.step_records import Kept, RecordWriter, Row
 
@@ -28,19 +29,24 @@ from smolagents_memory.sessions.step_records import Kept, RecordWriter, Row
 _DEFINED = frozenset(("function", "module", "type"))
 
 
-# made once: a statement takes longer to put together than to carry out
 _sessions, _runs = tables.sessions.c, tables.runs.c
-_CLAIM = update(tables.sessions).where(
+_OURS = update(tables.sessions).where(
     _sessions.id == bindparam("id_"),
     _sessions.revision == bindparam("before"),
     _sessions.writer == bindparam("owner_"),
 )
-_CLAIM_AT_CHECKPOINT = _CLAIM.values(
-    revision=bindparam("revision"), updated=bindparam("updated"), checkpoint=bindparam("checkpoint")
+_FORWARD: dict[str, Any] = {"revision": bindparam("now"), "updated": bindparam("made")}
+_CLAIM = Prepared(_OURS.values(**_FORWARD))
+_CLAIM_AT_CHECKPOINT = Prepared(_OURS.values(**_FORWARD, checkpoint=bindparam("now")))
+_RECORD = Prepared(insert(tables.records), *tables.records.c.keys())
+_CHANGES = Prepared(insert(tables.journal), *tables.journal.c.keys())
+_FIRST_OF_RUN = Prepared(insert(tables.runs), *tables.runs.c.keys())
+_OF_RUN = ("state", "started", "ended", "steps", "input_tokens", "output_tokens", "details")
+_RUN = Prepared(
+    update(tables.runs)
+    .where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
+    .values({name: bindparam(name) for name in _OF_RUN})
 )
-_CLAIM = _CLAIM.values(revision=bindparam("revision"), updated=bindparam("updated"))
-_RECORD, _CHANGES, _FIRST_OF_RUN = insert(tables.records), insert(tables.journal), insert(tables.runs)
-_RUN = update(tables.runs).where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
 
 
 def run_spot(session: str, number: int) -> Spot:
@@ -311,22 +317,19 @@ class Journal:
 
     def _write_entry(self, connection: Any, entry: Entry, revision: int) -> None:
         position = self.position
-        claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1}
-        checkpoint = {"checkpoint": revision} if entry.checkpoint else {}
-        claimed = connection.execute(
-            _CLAIM_AT_CHECKPOINT if entry.checkpoint else _CLAIM,
-            {**claim, "revision": revision, "updated": entry.made, **checkpoint},
-        )
+        claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1, "now": revision}
+        forward = _CLAIM_AT_CHECKPOINT if entry.checkpoint else _CLAIM
+        claimed = forward.run(connection, {**claim, "made": entry.made})
         if claimed.rowcount != 1:
             raise self._lost()
         envelope = envelope_of(connection)
-        if entry.rows:
-            connection.execute(_RECORD, [self._values(envelope, row, entry.made) for row in entry.rows])
+        for row in entry.rows:
+            _RECORD.run(connection, self._values(envelope, row, entry.made))
         fresh = {name: data for name, data in entry.blobs.items() if name not in self._blobs_known}
         if fresh:
             insert_blobs(connection, position.id, fresh)
         changes = envelope.pack(entry.ops, Spot("session_journal", position.name, revision, "changes"))
-        connection.execute(_CHANGES, {"session": position.id, "revision": revision, "changes": changes})
+        _CHANGES.run(connection, {"session": position.id, "revision": revision, "changes": changes})
         for run in entry.runs.values():
             self._write_run(connection, run, revision)
 
@@ -347,5 +350,5 @@ class Journal:
         spot = run_spot(self.position.name, run["number"])
         values = {**run, "details": envelope_of(connection).pack(run["details"], spot)}
         mine = {"session_": self.position.id, "number_": run["number"]}
-        if connection.execute(_RUN, {**values, **mine}).rowcount == 0:
-            connection.execute(_FIRST_OF_RUN, {**values, "session": self.position.id, "revision": revision})
+        if _RUN.run(connection, {**values, **mine}).rowcount == 0:
+            _FIRST_OF_RUN.run(connection, {**values, "session": self.position.id, "revision": revision})

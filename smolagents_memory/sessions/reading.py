@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from smolagents.memory import MemoryStep, SystemPromptStep
+from smolagents.memory import MemoryStep
 from sqlalchemy import Connection, select
 
 from smolagents_memory._errors import DecodeError, NewerFormatError, PlaceError, SessionDamagedError
@@ -22,6 +22,7 @@ from smolagents_memory.database.envelope import Spot, envelope_of, from_key
 from smolagents_memory.history.messages import InputMessages, MessageReader
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions.step_records import Kept, read_record, with_base
+from smolagents_memory.steps.kinds import is_prompt
 
 
 _BATCH = 500  # numbers in one statement
@@ -146,7 +147,7 @@ def restore(connection: Connection, session: Any, outline: Outline) -> Restored:
     steps = reader.read(wanted)
     live = [_kept(steps[newest], original, newest) for original, newest in outline.known if newest in steps]
     prompt = None
-    if outline.prompt is not None and isinstance(steps.get(outline.prompt), SystemPromptStep):
+    if outline.prompt is not None and is_prompt(steps.get(outline.prompt)):
         prompt = _kept(steps[outline.prompt], outline.prompt, outline.prompt)
     for name in _blob_names(outline.runtime):
         try:

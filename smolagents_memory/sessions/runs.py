@@ -14,7 +14,8 @@ from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import Envelope
 from smolagents_memory.sessions.journal import Journal, run_spot
-from smolagents_memory.sessions.stepping import Answer, answer_of
+from smolagents_memory.steps.answers import Answer, answer_of
+from smolagents_memory.steps.kinds import is_action, is_models, is_task
 
 
 RUNNING, FINISHED, FAILED, INTERRUPTED, MAX_STEPS = "running", "finished", "failed", "interrupted", "max_steps"
@@ -43,14 +44,13 @@ class Run:
 class RunLog:
     """Follows the runs of one agent from what happens to its memory, and notes them in its journal.
 
-    A `last` run that has no answer yet goes on with the next step that is not a task: step by step a run may be taken
-    up without being told so.
+    A `last` run that has no answer yet goes on with the next step that is not a task: steps may be appended by hand.
     """
 
     def __init__(self, journal: Journal, last: dict[str, Any] | None = None) -> None:
         self._journal = journal
         self._run: dict[str, Any] | None = None
-        self._left = last if last is not None and last["state"] not in (FINISHED, MAX_STEPS) else None
+        self._last = last
         self.announced: int | None = None  # the max_steps of a run that is about to begin
         self._whole: tuple[MemoryStep, Answer | None] | None = None
 
@@ -60,18 +60,20 @@ class RunLog:
 
     def follow(self, step: MemoryStep) -> None:
         """A step was appended."""
-        if isinstance(step, TaskStep):
+        if is_task(step):
             self._begin(step)
-        elif isinstance(step, (ActionStep, PlanningStep)):
-            if self._run is None and self._left is not None:
-                self.go_on(self._left)
+        elif is_models(step):
+            if self._run is None and self._last is not None and self._last["state"] != MAX_STEPS:
+                self.go_on()
             if self._run is not None:
                 self._count(step)
 
-    def go_on(self, run: dict[str, Any]) -> None:
-        """Go on with a run that was interrupted."""
-        self._run = {**run, "state": RUNNING, "ended": None, "details": {**run["details"], "error": None}}
-        self._journal.run_changed(self._run)
+    def go_on(self) -> None:
+        """Go on with the newest run, if it is not finished."""
+        run = self._run or self._last
+        if run is not None and run["state"] != FINISHED:
+            self._run = {**run, "state": RUNNING, "ended": None, "details": {**run["details"], "error": None}}
+            self._journal.run_changed(self._run)
 
     def end(self, state: str, error: BaseException | None = None) -> None:
         """The run ended without an answer, by an exception or by being left."""
@@ -102,7 +104,7 @@ class RunLog:
         for tokens in ("input_tokens", "output_tokens"):
             counted = getattr(usage, tokens, 0)
             self._run[tokens] += counted if isinstance(counted, int) else 0
-        if isinstance(step, ActionStep):
+        if is_action(step):
             self._run["steps"] += 1
             whole, self._whole = self._whole, None
             answer = whole[1] if whole is not None and whole[0] is step else answer_of([step])

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import copy_context
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import smolagents
-from packaging.version import Version
 from rich.text import Text
-from smolagents import AgentError, AgentGenerationError, AgentMaxStepsError, LogLevel, MultiStepAgent
-from smolagents.agent_types import handle_agent_output_types
-from smolagents.agents import ActionOutput
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep, Timing
+from smolagents import AgentError, AgentGenerationError, LogLevel, MultiStepAgent
+from smolagents.memory import ActionStep, MemoryStep, PlanningStep, Timing
 from smolagents.monitoring import YELLOW_HEX
 
-
-_FINAL_ANSWERS_HAVE_CALLBACKS = Version(smolagents.__version__) >= Version("1.24")
+from smolagents_memory._listener import Run
+from smolagents_memory.steps.answers import answer_of, last_number, last_task
+from smolagents_memory.steps.kinds import is_models, is_plan
+from smolagents_memory.upstream import (
+    answers_of,
+    check_answer,
+    end_with,
+    finalize,
+    forced_answer,
+    make_plan,
+    open_run,
+    part_of,
+    stop_if_interrupted,
+    take_up,
+)
 
 
 def iter_steps(
@@ -59,11 +65,9 @@ def iter_steps(
     42
     """
     if task is not None:
-        # Upstream's own beginning of a run: prompt, reset, TaskStep, variables and tools; its loop is left unstarted.
-        # In a context of its own, for tracers make their span current at the call and end it in the loop.
         given = {"reset": reset, "images": images, "additional_args": additional_args, "max_steps": max_steps}
-        copy_context().run(agent.run, task, stream=True, **given).close()
-        steps = RunSteps(agent, agent.task, max_steps or agent.max_steps, images, number=1)
+        run = open_run(agent, task, **given)
+        steps = RunSteps(run, agent.task, max_steps or agent.max_steps, images, number=1)
     else:
         if images is not None or additional_args is not None:
             raise ValueError("images and additional_args go with a task; without one the last task in memory goes on")
@@ -73,81 +77,19 @@ def iter_steps(
     return steps
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A run's answer; in an object of its own, for the answer may well be None."""
-
-    value: Any
-
-
-def answer_of(steps: Sequence[MemoryStep], state: Mapping[str, Any] | None = None) -> Answer | None:
-    """The answer that the last action in `steps` holds, if it ended its run.
-
-    A ToolCallingAgent records only the text of its answer, to which callbacks may have added a time or the like; the
-    call's own argument is taken where it says the same, or what it names in the agent's `state`.
-    """
-    last = next((step for step in reversed(steps) if isinstance(step, ActionStep)), None)
-    if last is None or not (last.is_final_answer or isinstance(last.error, AgentMaxStepsError)):
-        return None
-    if last.action_output is None and last.code_action is None:
-        for call in last.tool_calls or ():
-            arguments = getattr(call, "arguments", None)
-            if getattr(call, "name", None) == "final_answer" and isinstance(arguments, dict):
-                argument = arguments.get("answer")
-                if state is not None and isinstance(argument, str) and argument in state:
-                    return Answer(state[argument])
-                return Answer(argument if _is_said_in(last.observations, argument) else last.observations)
-        return Answer(last.observations)
-    return Answer(last.action_output)
-
-
-def _is_said_in(observations: str | None, argument: Any) -> bool:
-    said = str(argument).strip()
-    return said == observations or (said != "" and said in (observations or ""))
-
-
-def current_task(steps: Sequence[MemoryStep]) -> int | None:
-    """The position of the last task in `steps`, if it has no answer yet."""
-    begun = _last_task(steps)
-    return None if begun is None or answer_of(steps[begun:]) is not None else begun
-
-
-def _last_task(steps: Sequence[MemoryStep]) -> int | None:
-    return max((index for index, step in enumerate(steps) if isinstance(step, TaskStep)), default=None)
-
-
-def last_number(steps: Sequence[MemoryStep]) -> int:
-    """The highest step number among `steps`, 0 if there is none."""
-    numbers = [step.step_number for step in steps if isinstance(step, ActionStep)]
-    return max((number for number in numbers if isinstance(number, int)), default=0)
-
-
 def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
     memory = agent.memory.steps
-    begun = _last_task(memory)
+    begun = last_task(memory)
     if begun is None:
         raise ValueError("there is no task in the agent's memory to go on with; give one: iter_steps(agent, task)")
     task, since = memory[begun], memory[begun:]
-    steps = RunSteps(agent, task.task, max_steps, task.task_images, number=last_number(since) + 1)
     answer = answer_of(since, agent.state)
+    run = Run(agent) if answer is not None else take_up(agent, task, max_steps)
+    steps = RunSteps(run, task.task, max_steps, task.task_images, number=last_number(since) + 1)
     if answer is not None:
         steps._answer, steps.done = answer.value, True
-        return steps
-    take_up = getattr(agent.memory, "take_up", None)  # of an attached session
-    withhold = take_up() if take_up is not None else None
-    made = [step for step in since if isinstance(step, (ActionStep, PlanningStep))]
-    steps._planned = bool(made) and isinstance(made[-1], PlanningStep)
-    agent.task = task.task
-    agent.interrupt_switch = False
-    agent.memory.system_prompt = SystemPromptStep(system_prompt=agent.system_prompt)
-    executor = getattr(agent, "python_executor", None)
-    if executor is not None:
-        # variables that the code has changed since must not be set back to what they were given as
-        known = getattr(executor, "state", None) or {}
-        executor.send_variables({name: value for name, value in agent.state.items() if name not in known})
-        executor.send_tools({**agent.tools, **agent.managed_agents})
-    if withhold is not None:
-        withhold(agent)
+    made = [step for step in since if is_models(step)]
+    steps._planned = bool(made) and is_plan(made[-1])
     return steps
 
 
@@ -164,12 +106,13 @@ class RunSteps(Iterator[MemoryStep]):
         done: Whether there is an answer.
     """
 
-    def __init__(self, agent: MultiStepAgent, task: str, max_steps: int, images: Any, *, number: int) -> None:
-        self.agent = agent
+    def __init__(self, run: Run, task: str, max_steps: int, images: Any, *, number: int) -> None:
+        self.agent: MultiStepAgent = run.agent
         self.task = task
         self.max_steps = max_steps
         self.step_number = number
         self.done = False
+        self._run = run
         self._images = images
         self._planned = False
         self._answer: Any = None
@@ -184,28 +127,20 @@ class RunSteps(Iterator[MemoryStep]):
     def __next__(self) -> MemoryStep:
         if self.done:
             raise StopIteration(self._answer)
-        if self.step_number > self.max_steps:
-            return self._give_up()
-        if self.agent.interrupt_switch:
-            self.agent.interrupt_switch = False  # said once; who calls next() again wants to go on
-            raise AgentError("Agent interrupted.", self.agent.logger)
-        self.agent.step_number = self.step_number
-        if self._plan_is_due():
-            return self._plan()
-        return self._act()
+        with part_of(self._run):
+            if self.step_number > self.max_steps:
+                return self._give_up()
+            stop_if_interrupted(self.agent)
+            self.agent.step_number = self.step_number
+            return self._plan() if self._plan_is_due() else self._act()
 
     def _plan_is_due(self) -> bool:
         interval = self.agent.planning_interval
         return interval is not None and (self.step_number - 1) % interval == 0 and not self._planned
 
     def _plan(self) -> PlanningStep:
-        agent, started = self.agent, time.time()
-        first = len(agent.memory.steps) == 1
-        # a streamed plan comes in pieces, the whole of it last
-        *_, plan = agent._generate_planning_step(self.task, is_first_step=first, step=self.step_number)
-        plan.timing = Timing(start_time=started, end_time=time.time())
-        agent._finalize_step(plan)
-        agent.memory.steps.append(plan)
+        plan = make_plan(self.agent, self.task, self.step_number)
+        self.agent.memory.steps.append(plan)
         self._planned = True
         return plan
 
@@ -216,15 +151,14 @@ class RunSteps(Iterator[MemoryStep]):
         )
         agent.logger.log_rule(f"Step {self.step_number}", level=LogLevel.INFO)
         try:
-            for output in agent._step_stream(action):
-                if isinstance(output, ActionOutput) and output.is_final_answer:
-                    self._accept(action, output.output)
+            for answer in answers_of(agent, action):
+                self._accept(action, answer)
         except AgentGenerationError:  # the model's API failed, not the model: as in run, the caller must know
             raise
         except AgentError as error:
             action.error = error
         finally:
-            agent._finalize_step(action)
+            finalize(agent, action)
             agent.memory.steps.append(action)
             self.step_number += 1
             agent.step_number = self.step_number
@@ -236,24 +170,18 @@ class RunSteps(Iterator[MemoryStep]):
     def _accept(self, action: ActionStep, answer: Any) -> None:
         agent = self.agent
         agent.logger.log(Text(f"Final answer: {answer}", style=f"bold {YELLOW_HEX}"), level=LogLevel.INFO)
-        if agent.final_answer_checks:
-            agent._validate_final_answer(answer)
+        check_answer(agent, answer)
         action.is_final_answer = True
         self._answer = answer
 
     def _give_up(self) -> ActionStep:
         agent = self.agent
         agent.step_number = self.step_number
-        forced = agent._handle_max_steps_reached
-        with_images = "images" in inspect.signature(forced).parameters  # smolagents 1.20
-        answer = forced(self.task, self._images) if with_images else forced(self.task)
+        answer = forced_answer(agent, self.task, self._images)
         step: ActionStep = agent.memory.steps[-1]
         self._finish(answer)
         return step
 
     def _finish(self, answer: Any) -> None:
-        final = FinalAnswerStep(handle_agent_output_types(answer))
-        if _FINAL_ANSWERS_HAVE_CALLBACKS:
-            self.agent._finalize_step(final)
-        self._answer = final.output
+        self._answer = end_with(self._run, answer)
         self.done = True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
+from smolagents.memory import MemoryStep
+
+from smolagents_memory.steps.kinds import kind_of
 
 
 def mark_of(step: MemoryStep, name: str, default: Any = None) -> Any:
@@ -19,15 +21,6 @@ def set_mark(step: MemoryStep, name: str, value: Any) -> None:
     step.__dict__["marks"] = {**(marks if isinstance(marks, dict) else {}), name: value}
 
 
-def text_field(step: MemoryStep) -> str | None:
-    """Which field of the step holds the text that the model reads back and that callbacks may add to."""
-    if isinstance(step, ActionStep):
-        return "observations"
-    if isinstance(step, PlanningStep):
-        return "plan"
-    return "task" if isinstance(step, TaskStep) else None
-
-
 def has_added(step: MemoryStep, key: str) -> bool:
     """Whether something was added to the step's text under this key."""
     return key in mark_of(step, "added", {})
@@ -38,7 +31,7 @@ def add_text(step: MemoryStep, key: str, text: str, *, in_front: bool = False) -
 
     What was added is remembered, so that nothing is added twice and `returned_text` can tell it from the rest.
     """
-    field = text_field(step)
+    field = kind_of(step).text
     if field is None:
         return
     added = mark_of(step, "added", {})
@@ -55,7 +48,7 @@ def add_text(step: MemoryStep, key: str, text: str, *, in_front: bool = False) -
 
 def returned_text(step: MemoryStep) -> str:
     """The step's text as it came back, without what callbacks added to it."""
-    text = getattr(step, text_field(step) or "", None)
+    text = getattr(step, kind_of(step).text or "", None)
     if not isinstance(text, str):
         return "" if text is None else str(text)
     for addition in mark_of(step, "added", {}).values():

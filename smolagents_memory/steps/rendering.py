@@ -1,15 +1,19 @@
-"""The messages that a step shows the model, as smolagents 1.20 to 1.26 render them.
+"""The messages that a step shows the model, as smolagents 1.20 to 1.26 render them, a function a class.
 
 Input messages are stored as references to these. They are rendered here, not by smolagents, because a reference must
 give the same text for ever: if smolagents changes its wording, new messages no longer match and are stored whole.
+`None` stands for a message that the step lacks or that cannot be told; always the same for the same step.
 """
 
 from __future__ import annotations
 
-from smolagents.memory import ActionStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep, ToolCall
+from smolagents.memory import ActionStep, PlanningStep, SystemPromptStep, TaskStep, ToolCall
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory.steps.notes import NoteStep
+
+
+Rendered = list[ChatMessage | None]
 
 
 def text_message(role: MessageRole, text: str) -> ChatMessage:
@@ -17,34 +21,36 @@ def text_message(role: MessageRole, text: str) -> ChatMessage:
     return ChatMessage(role=role, content=[{"type": "text", "text": text}])
 
 
-def render(step: MemoryStep) -> list[ChatMessage | None]:
-    """The messages of a step, None for one that cannot be told; always the same for the same step."""
-    kind = type(step)
-    if isinstance(step, NoteStep) and kind is NoteStep:
-        return [text_message(step.role, step.text)]
-    if isinstance(step, ActionStep) and kind is ActionStep:
-        return _render_action(step)
-    if isinstance(step, TaskStep) and kind is TaskStep:
-        return [_task(step)]
-    if isinstance(step, SystemPromptStep) and kind is SystemPromptStep:
-        return [text_message(MessageRole.SYSTEM, step.system_prompt)]
-    if isinstance(step, PlanningStep) and kind is PlanningStep and isinstance(step.plan, str):
-        return [
-            text_message(MessageRole.ASSISTANT, step.plan.strip()),
-            text_message(MessageRole.USER, "Now proceed and carry out this plan."),
-        ]
-    return []
+def note(step: NoteStep) -> Rendered:
+    """The note, under its role."""
+    return [text_message(step.role, step.text)]
 
 
-def _task(step: TaskStep) -> ChatMessage:
+def prompt(step: SystemPromptStep) -> Rendered:
+    """The system prompt."""
+    return [text_message(MessageRole.SYSTEM, step.system_prompt)]
+
+
+def task(step: TaskStep) -> Rendered:
+    """The task with its images."""
     message = text_message(MessageRole.USER, f"New task:\n{step.task}")
     message.content.extend({"type": "image", "image": image} for image in step.task_images or ())
-    return message
+    return [message]
 
 
-def _render_action(step: ActionStep) -> list[ChatMessage | None]:
+def plan(step: PlanningStep) -> Rendered:
+    """The plan, and the request to carry it out."""
+    if not isinstance(step.plan, str):
+        return []
+    return [
+        text_message(MessageRole.ASSISTANT, step.plan.strip()),
+        text_message(MessageRole.USER, "Now proceed and carry out this plan."),
+    ]
+
+
+def action(step: ActionStep) -> Rendered:
     """Output, calls, images, observations, error: each at its own place, whether it is there or not."""
-    calls = [_call(each) for each in step.tool_calls or ()]
+    calls = [_told(each) for each in step.tool_calls or ()]
     images = [{"type": "image", "image": image} for image in step.observations_images or ()]
     error = None
     if step.error is not None:
@@ -63,7 +69,7 @@ def _render_action(step: ActionStep) -> list[ChatMessage | None]:
     ]
 
 
-def _call(call: ToolCall) -> dict[str, object] | None:
+def _told(call: ToolCall) -> dict[str, object] | None:
     if type(call.arguments) is not str or call.arguments.lstrip()[:1] in ("{", "["):
         return None  # smolagents rewrites these on their way into the message
     return {

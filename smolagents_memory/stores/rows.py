@@ -148,6 +148,19 @@ def _contents(envelope: Envelope, row: Any, scope: str, key: str) -> tuple[Any, 
     return from_key(value) if row.form & tables.TEXT else unpack(value.decode("ascii")), unpack(meta.decode("ascii"))
 
 
+def every_record(database: Database) -> Iterator[Record]:
+    """All memories of all scopes, damaged and archived ones too."""
+    last = 0
+    while True:
+        with database.reading() as connection:
+            statement = RECORDS.where(_items.id > last).order_by(_items.id).limit(CHUNK)
+            records = [record_of(envelope_of(connection), row) for row in connection.execute(statement)]
+        if not records:
+            return
+        yield from records
+        last = records[-1].id
+
+
 def row_of(envelope: Envelope, draft: Draft, scope: int, name: str) -> dict[str, Any]:
     """A draft as the columns of its row, without its id and place."""
     record = draft.record

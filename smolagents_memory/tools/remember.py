@@ -32,10 +32,10 @@ class RememberTool(Tool):
     output_type = "string"
 
     def __init__(self, memory: Any = "./agent_memory", scope: Any = None) -> None:
-        from smolagents_memory.tools.place import Place
+        from smolagents_memory.tools.bound_memory import BoundMemory
 
         super().__init__()
-        self.place = Place(memory, scope)
+        self.place = BoundMemory(memory, scope)
 
     def setup(self) -> None:
         """Open the memory."""
@@ -44,12 +44,12 @@ class RememberTool(Tool):
 
     def forward(self, text: str, key: Any = None, importance: Any = None) -> str:
         """Says under which key it was kept."""
-        from smolagents_memory.tools.answers import remember_answer
+        from smolagents_memory.tools.replies import remember_answer
 
         return remember_answer(self.place, text, key, importance)
 
     def to_dict(self) -> dict[str, Any]:
         """The tool as source, with the place it was built with."""
-        from smolagents_memory.tools.place import with_place
+        from smolagents_memory.tools.bound_memory import with_place
 
         return with_place(self.place, super().to_dict())

@@ -30,7 +30,7 @@ class StepTool(Tool):
 
     def forward(self, step: int, start: Any = None) -> str:
         """The step's text, at most some 20,000 characters of it at a time."""
-        from smolagents_memory.tools.answers import step_answer
+        from smolagents_memory.tools.replies import step_answer
 
         return step_answer(self.memory, self.session or getattr(self.memory, "session", None), step, start)
 

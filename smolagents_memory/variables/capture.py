@@ -14,12 +14,11 @@ from operator import is_
 from types import ModuleType
 from typing import Any
 
-from smolagents.local_python_executor import LocalPythonExecutor
-
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.graph import TAG
 from smolagents_memory.codec.values import find_writer
+from smolagents_memory.upstream import Namespace, namespace_of
 from smolagents_memory.variables.definitions import Definitions
 from smolagents_memory.variables.document import NamespaceEncoder, Part, closure, why_lost
 from smolagents_memory.variables.document_edits import apply, difference
@@ -30,8 +29,6 @@ from smolagents_memory.variables.watch import Watch, bytes_of, is_atom
 
 __all__ = ["ExecutorCapture", "RestoreReport", "fold", "restore_variables"]
 
-# the executor's own entries
-PRIVATE = frozenset({"__name__", "_print_outputs", "_operations_count"})
 _SECTIONS = ("variables", "shared", "functions", "definitions", "imports", "overridden", "missing")
 
 
@@ -89,12 +86,13 @@ class ExecutorCapture:
             executor = getattr(agent, "python_executor", None)
             if executor is None:
                 return None
-            if not isinstance(executor, LocalPythonExecutor):
+            namespace = namespace_of(agent)
+            if namespace is None:
                 document = {**_empty(), "remote": type(executor).__name__}
-            elif self._is_unchanged(agent, executor):
+            elif self._is_unchanged(agent, namespace):
                 return None
             else:
-                document = self._look(agent, executor, code_action or "", blobs)
+                document = self._look(agent, namespace, code_action or "", blobs)
         except Exception as error:  # noqa: BLE001 — whatever the agent's values do: the run goes on, and it is told
             say_once(f"the variables of a CodeAgent could not be looked at: {error!r}")
             self._watches.clear()
@@ -108,31 +106,32 @@ class ExecutorCapture:
         edits = difference(before, document)
         return {"edits": edits} if edits else None
 
-    def _is_unchanged(self, agent: Any, executor: Any) -> bool:
+    def _is_unchanged(self, agent: Any, namespace: Namespace) -> bool:
         """Whether nothing at all happened. This runs after every step, so it only compares what is what."""
-        state, sent = executor.state, agent.state
+        sent = agent.state
         if self._document is None or self._document["trouble"] is not None:
             return False
-        if len(state) - len(PRIVATE & state.keys()) != len(self._bound):
-            return False
-        if len(executor.custom_tools) != len(self._tools) or len(sent) != len(self._sent):
+        if (
+            namespace.count() != len(self._bound)
+            or len(namespace.functions) != len(self._tools)
+            or len(sent) != len(self._sent)
+        ):
             return False
         if self.untold != self._untold_before:
             return False
         return (
-            _same(state, self._bound)
-            and _same(executor.custom_tools, self._tools)
+            _same(namespace.variables, self._bound)
+            and _same(namespace.functions, self._tools)
             and _same(sent, self._sent)
             and all(watch.unchanged() for watch in self._watches.values() if watch.mutable)
         )
 
     # -- looking -----------------------------------------------------------------------------------------------
 
-    def _look(self, agent: Any, executor: Any, code: str, blobs: Blobs) -> dict[str, Any]:
-        bound = {name: value for name, value in list(executor.state.items()) if name not in PRIVATE}
-        tools, sent = dict(executor.custom_tools), dict(agent.state)
+    def _look(self, agent: Any, namespace: Namespace, code: str, blobs: Blobs) -> dict[str, Any]:
+        bound, tools, sent = namespace.bound(), dict(namespace.functions), dict(agent.state)
         codes = [code, *(_earlier_codes(agent) if self._document is None else ())]
-        self._definitions.look_at(executor.state, codes)
+        self._definitions.look_at(namespace.variables, codes)
         self._imports = self._find_imports(bound, codes)
         untouched = {name for name, value in sent.items() if name in bound and bound[name] is value}
         # run() sends all of it: what is not there as it was sent was changed by the agent's code

@@ -14,8 +14,7 @@ from enum import Enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
-from smolagents import local_python_executor as upstream
-
+from smolagents_memory.upstream import is_class_of_code, made_by_code, source_of
 from smolagents_memory.variables.sources import Refused, bare, is_dunder, top_level
 
 
@@ -63,7 +62,7 @@ class Definition:
             if not is_dunder(name)
             and name != "_abc_impl"
             and not isinstance(value, (GetSetDescriptorType, MemberDescriptorType))
-            and not (name in self.methods and getattr(value, "__source__", "") == self.methods[name])
+            and not (name in self.methods and source_of(value) == self.methods[name])
         }
 
 
@@ -93,11 +92,8 @@ class Definitions:
         if known is not None:
             return known
         if isinstance(value, type):
-            own = value.__module__ == upstream.__name__ and vars(upstream).get(value.__name__) is not value
-            return self._of_class(value, certainly_own=True) if own else None
-        if isinstance(value, FunctionType) and value.__module__ == upstream.__name__:
-            return self._of_function(value)
-        return None
+            return self._of_class(value, certainly_own=True) if is_class_of_code(value) else None
+        return self._of_function(value) if isinstance(value, FunctionType) else None
 
     def members(self, value: Any) -> list[Any] | None:
         """What an instance of the agent's classes, or such a class, holds; None for everything else."""
@@ -105,8 +101,6 @@ class Definitions:
             own = self.of(value)
             return None if own is None else [*own.attributes().values(), *own.bases]
         cls = type(value)
-        if cls.__module__ != upstream.__name__ and id(cls) not in self._known:
-            return None
         if self.of(cls) is None:
             return None
         held = own_attributes(value) or {}
@@ -137,15 +131,15 @@ class Definitions:
         return known
 
     def _of_function(self, function: Any) -> Definition | None:
-        around = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        if "state" not in around:
+        made = made_by_code(function)
+        if made is None:
             return None
-        if "lambda_expression" in around:
+        if made.is_lambda:
             return self._add("function", function, why="a lambda cannot be brought back")
-        if around["state"].cell_contents is not self._home:
+        if made.home is not self._home:
             why = "a function made inside another one (a closure) cannot be brought back: it keeps what was around it"
             return self._add("function", function, why=why, inner=True)
-        source = getattr(function, "__source__", None)
+        source = source_of(function)
         if source is None:
             return self._add("function", function, why=NO_SOURCE)
         try:
@@ -158,13 +152,13 @@ class Definitions:
             return self._known[id(cls)]
         if cls.__bases__ == (tuple,) and hasattr(cls, "_field_defaults"):
             return self._add("namedtuple", cls)
-        text = vars(cls).get("__source__") or self._class_source(cls)
+        text = source_of(cls) or self._class_source(cls)
         if text is None:
             return self._add("class", cls, why=NO_SOURCE) if certainly_own else None
         body = ast.parse(text).body[0].body  # type: ignore[attr-defined]
         methods = {each.name: ast.unparse(each) for each in body if isinstance(each, ast.FunctionDef)}
         made = [_unwrapped(vars(cls).get(name)) for name in methods]
-        self._methods.update((id(each), each) for each in made if hasattr(each, "__source__"))
+        self._methods.update((id(each), each) for each in made if source_of(each) is not None)
         bases = tuple(base for base in cls.__bases__ if self.of(base) is not None)
         known = self._add("class", cls, bases=bases, methods=methods)
         try:
@@ -209,7 +203,7 @@ def _may_have_made(source: ast.ClassDef, cls: type) -> bool:
     inside = vars(cls)
     for each in source.body:
         if isinstance(each, ast.FunctionDef):
-            if getattr(_unwrapped(inside.get(each.name)), "__source__", None) != ast.unparse(each):
+            if source_of(_unwrapped(inside.get(each.name))) != ast.unparse(each):
                 return False
         elif isinstance(each, ast.Assign):
             known = {*inside, *getattr(cls, "__members__", ())}

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from smolagents import local_python_executor as upstream
-from smolagents.local_python_executor import LocalPythonExecutor
-
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.graph import TAG
+from smolagents_memory.upstream import MADE_IN, Namespace, keep_source, namespace_of, reason_of
 from smolagents_memory.variables.document import NamespaceDecoder, Part, closure, itself, make_namedtuple
 from smolagents_memory.variables.sources import Refused, bare, names_needed
 
@@ -69,23 +67,16 @@ def restore_variables(agent: Any, folded: Mapping[str, Any], blobs: Mapping[str,
             "The Python variables were kept by a newer version of smolagents-memory: none was brought back."
         )
         return report
-    if not isinstance(executor, LocalPythonExecutor):
+    namespace = namespace_of(agent)
+    if namespace is None:
         kind = type(executor).__name__
         report.missing.update(dict.fromkeys(_names(folded), f"it cannot be sent to a {kind}"))
         report.trouble = f"The Python variables were those of a local executor; now it is a remote one ({kind})."
         return report
     if folded.get("trouble"):
         report.trouble = f"The newest changes of the Python variables could not be kept ({folded['trouble']})."
-    if executor.static_tools is None:
-        executor.send_tools({**agent.tools, **agent.managed_agents})
-    private = {name: executor.state.get(name, _ABSENT) for name in ("_print_outputs", "_operations_count")}
-    try:
-        _Restoring(agent, folded, blobs, report).run()
-    finally:
-        for name, value in private.items():
-            executor.state.pop(name, None)
-            if value is not _ABSENT:
-                executor.state[name] = value
+    with namespace.ready(agent):
+        _Restoring(agent, namespace, folded, blobs, report).run()
     return report
 
 
@@ -98,9 +89,14 @@ class _Restoring:
     """One restoring: imports, then definitions in the order in which they were made, then values as one graph."""
 
     def __init__(
-        self, agent: Any, folded: Mapping[str, Any], blobs: Mapping[str, bytes], report: RestoreReport
+        self,
+        agent: Any,
+        namespace: Namespace,
+        folded: Mapping[str, Any],
+        blobs: Mapping[str, bytes],
+        report: RestoreReport,
     ) -> None:
-        self.agent, self.executor = agent, agent.python_executor
+        self.agent, self.namespace = agent, namespace
         self.folded, self.blobs, self.report = folded, blobs, report
         self.records = {int(number): record for number, record in folded.get("definitions", {}).items()}
         self.shared = {int(label): Part.of(node) for label, node in folded.get("shared", {}).items()}
@@ -109,7 +105,7 @@ class _Restoring:
         self.failed: dict[int, str] = {}
 
     def run(self) -> None:
-        state, tools = self.executor.state, self.executor.custom_tools
+        state, tools = self.namespace.variables, self.namespace.functions
         for name in self.folded.get("overridden", {}):
             state.pop(name, None)  # what run() sends under this name is not what the agent's code had made of it
         self._make_way()
@@ -131,12 +127,12 @@ class _Restoring:
 
     def _make_way(self) -> None:
         """For what the new process has under the same names: a new run's arguments, and tools."""
-        state = self.executor.state
+        state = self.namespace.variables
         given = [name for name, value in self.agent.state.items() if name in state and state[name] is value]
         for name in given:
             if self.parts.pop(name, None) or self.report.missing.pop(name, None):
                 self.report.restored[name] = "given by this run"
-        for name in [name for name in self.parts if name in self.executor.static_tools]:
+        for name in [name for name in self.parts if self.namespace.is_tool(name)]:
             self._miss(name, "a tool has this name now")
             del self.parts[name]
 
@@ -151,9 +147,9 @@ class _Restoring:
             body = ast.parse(statement).body
             if len(body) != 1 or not isinstance(body[0], (ast.Import, ast.ImportFrom)):
                 raise Refused("it is no import")
-            self.executor(statement)
+            self.namespace.run(statement)
         except Exception as error:  # noqa: BLE001 — a module may do anything while it is imported
-            self._miss(name, f"{statement!r} failed: {_last_part(error)}")
+            self._miss(name, f"{statement!r} failed: {reason_of(error)}")
         else:
             self.report.restored[name] = "import"
 
@@ -162,7 +158,7 @@ class _Restoring:
         try:
             made = self._made(record)
         except Exception as error:  # noqa: BLE001 — a base or an annotation may do anything
-            self.failed[number] = _last_part(error)
+            self.failed[number] = reason_of(error)
             return
         self.made[number] = made
         if record["kind"] == "function":
@@ -170,18 +166,18 @@ class _Restoring:
         for name, part in self.parts.items():  # so that a class that is built on an alias of this one finds it
             node = itself(part, self.shared)
             if node.get(TAG) == "own-class" and node["d"] == number:
-                self.executor.state[name] = made
+                self.namespace.variables[name] = made
 
     def _made(self, record: Mapping[str, Any]) -> Any:
         name = record["name"]
         if record["kind"] == "namedtuple":
-            made = self.executor.state[name] = make_namedtuple(record, upstream.__name__)
+            made = self.namespace.variables[name] = make_namedtuple(record, MADE_IN)
             return made
         source = bare(record["source"], keep_values=True)
         self._check_names(source)
-        place = self.executor.custom_tools if record["kind"] == "function" else self.executor.state
+        place = self.namespace.functions if record["kind"] == "function" else self.namespace.variables
         before = place.get(name, _ABSENT)
-        self.executor(source)
+        self.namespace.run(source)
         made = place[name]
         if made is before:
             raise Refused("its definition gave nothing new")
@@ -190,21 +186,19 @@ class _Restoring:
             if before is not _ABSENT:
                 place[name] = before
         else:
-            made.__source__ = source
+            keep_source(made, source)
         return made
 
     def _check_names(self, source: str) -> None:
         """Refuse what the executor would not find: it would take the name that looks most like it."""
-        executor = self.executor
-        known = (executor.state, executor.static_tools, executor.custom_tools, upstream.ERRORS)
         for name in names_needed(source):
-            if not any(name in names for names in known):
+            if not self.namespace.knows(name):
                 raise Refused(f"{name} is not defined")
 
     # -- values ------------------------------------------------------------------------------------------------
 
     def _bind_values(self) -> None:
-        state = self.executor.state
+        state = self.namespace.variables
         for name in list(self.parts):
             part = self.parts[name]
             if itself(part, self.shared).get(TAG) == "sent":
@@ -228,8 +222,9 @@ class _Restoring:
 
     def _bind_alias(self, name: str, other: str) -> None:
         del self.parts[name]
-        if other in self.executor.state:
-            self.executor.state[name] = self.executor.state[other]
+        variables = self.namespace.variables
+        if other in variables:
+            variables[name] = variables[other]
             self.report.restored[name] = "variable"
         else:
             self._miss(name, f"it was the same as {other}, which this run was not given")
@@ -251,9 +246,3 @@ class _Restoring:
             return [], f"it could not be read: {error}"
         unknown = decoder.unknown
         return values, f"the class {unknown[0]} is not known in this process; see register_value" if unknown else ""
-
-
-def _last_part(error: Exception) -> str:
-    """The reason in an error of the executor, without the code that it quotes."""
-    text = str(error).rpartition("due to: ")[2].strip().removeprefix("InterpreterError: ")
-    return text[:300] or type(error).__name__

@@ -13,6 +13,7 @@ from smolagents_memory._errors import DecodeError
 from smolagents_memory._log import logger
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.values import NotKept, new_decoder, new_encoder
+from smolagents_memory.upstream import send_tools
 from smolagents_memory.variables.capture import ExecutorCapture
 from smolagents_memory.variables.capture import fold as fold_variables
 from smolagents_memory.variables.restore import RestoreReport, restore_variables
@@ -138,7 +139,7 @@ def restore_runtime(agent: Any, deltas: list[dict[str, Any]], blobs: Mapping[str
     executor = getattr(agent, "python_executor", None)
     folded = fold(deltas).get("variables")
     if executor is not None and folded:
-        executor.send_tools({**agent.tools, **agent.managed_agents})
+        send_tools(agent)
         executor.send_variables(variables=agent.state)
         report = restore_variables(agent, folded, blobs)
     report.missing.update(missing)

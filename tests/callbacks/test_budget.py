@@ -12,7 +12,8 @@ from smolagents.models import ChatMessage, MessageRole
 from smolagents.monitoring import TokenUsage
 
 from smolagents_memory import CaptureScreenshot, FitTokenBudget, NoteStep, SummarizeOldSteps, everywhere, pin
-from smolagents_memory.callbacks.sizes import frame_of, message_tokens, messages_of, step_tokens
+from smolagents_memory.callbacks.sizes import frame_of
+from smolagents_memory.steps.tokens import message_tokens, messages_of, step_tokens
 from smolagents_memory.testing import call, code
 
 

@@ -21,7 +21,7 @@ from smolagents_memory import NoteStep, export_memory, import_memory
 from smolagents_memory.history.messages import InputMessages
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.history.recording import StepReader, StepWriter
-from smolagents_memory.steps.rendering import render
+from smolagents_memory.steps.kinds import render
 from smolagents_memory.testing import explain_difference
 
 

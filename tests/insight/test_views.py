@@ -21,7 +21,7 @@ from smolagents_memory import (
     todos,
     tool_executions,
 )
-from smolagents_memory.insight.code_calls import SourceText, calls_in
+from smolagents_memory.steps.code_calls import SourceText, calls_in
 from smolagents_memory.testing import same
 
 

@@ -10,10 +10,18 @@ import textwrap
 
 import pytest
 from smolagents import CodeAgent, Tool, ToolCallingAgent
-from smolagents.memory import TaskStep
+from smolagents.memory import ActionStep, TaskStep, Timing
 from smolagents.utils import AgentError
 
-from smolagents_memory import EnhancedAgentMemory, NoteStep, RecallTool, Reflector, TimestampObservations
+from smolagents_memory import (
+    EnhancedAgentMemory,
+    NoteStep,
+    RecallTool,
+    Reflector,
+    Session,
+    TimestampObservations,
+    iter_steps,
+)
 from smolagents_memory.testing import ScriptedModel, call, code
 
 
@@ -284,3 +292,111 @@ def test_what_callbacks_added_and_questions_to_memory_are_not_learnt(hashed):
     learnt = [str(hit.value) for hit in memory.recall("Zorblax report revenue", 20)]
     assert any("→ revenue 1,234,567" in text for text in learnt)
     assert not any("Nothing was found" in text or "stamped" in text for text in learnt)
+
+
+FACT = "The coffee machine on floor three needs descaling every week."
+COFFEE = "How often does the coffee machine need descaling?"
+WEEKLY = [code("print('the valve is rusty')"), code("final_answer('weekly')")]
+
+
+def by_stream(agent, task=COFFEE):
+    list(agent.run(task, stream=True))
+
+
+def by_steps(agent, task=COFFEE):
+    list(iter_steps(agent, task))
+
+
+def by_steps_taken_up_each_time(agent, task=COFFEE):
+    steps = iter_steps(agent, task)
+    while next(steps, None) is not None:
+        steps = iter_steps(agent)
+
+
+def by_hand(agent, task=COFFEE):
+    agent.memory.steps.append(TaskStep(task=task))
+    agent.python_executor.send_tools(agent.tools)
+    for number in range(1, 9):
+        step = ActionStep(step_number=number, timing=Timing(start_time=0.0))
+        output = agent.step(step)
+        agent.memory.steps.append(step)
+        if output.is_final_answer:
+            return
+
+
+@pytest.mark.parametrize("way", [by_stream, by_steps, by_steps_taken_up_each_time, by_hand])
+def test_a_run_is_recalled_for_and_learnt_from_however_it_is_made(memory, way):
+    """The note stands right after the task when the model is first asked; the whole run is learnt, once."""
+    memory.remember(FACT)
+    agent = coder(memory, WEEKLY)
+    way(agent)
+    kinds = [type(step).__name__ for step in agent.memory.steps]
+    assert kinds == ["TaskStep", "NoteStep", "ActionStep", "ActionStep"]
+    assert FACT in agent.model.calls[0].text
+    assert kept(memory, "outcome") == [f"Task: {COFFEE}\nOutcome: weekly"]
+    assert [text for text in kept(memory, "action") if "valve" in text]
+    assert kept(memory, "unsolved") == []
+    assert len({record.source for record in memory.long_term.keeper.records() if record.kind != "memory"}) == 1
+
+
+@pytest.mark.parametrize("way", [by_steps, by_hand])
+def test_a_run_that_is_left_between_two_steps_is_learnt_from_when_the_next_begins(memory, way):
+    """Nobody says that it is over."""
+    script = [code("print('the valve is rusty')"), ConnectionError("down"), code("final_answer(1)")]
+    agent = coder(memory, script)
+    with pytest.raises(AgentError, match="down"):
+        way(agent, "Inspect the pump.")
+    agent.run("And the door?")
+    assert any("valve is rusty" in text for text in kept(memory, "action"))
+    assert any("Inspect the pump" in text for text in kept(memory, "unsolved"))
+    assert kept(memory, "outcome") == ["Task: And the door?\nOutcome: 1"]
+
+
+@pytest.mark.parametrize("made", [0, 1])
+def test_a_run_that_is_resumed_in_a_new_process_learns_and_recalls_like_any_other(tmp_path, made):
+    """Died before its first step it has no note yet; died later it has one, and gets no second."""
+
+    def remembering(script):
+        session = Session("s", f"sqlite:///{tmp_path}/sessions.db")
+        memory = EnhancedAgentMemory(tmp_path / "long", auto_recall=3, session=session)
+        return memory, coder(memory, script)
+
+    memory, first = remembering([*WEEKLY[:made], RuntimeError("killed")])
+    memory.remember(FACT)
+    if made:
+        with pytest.raises(AgentError):
+            first.run(COFFEE, reset=False)
+    else:
+        first.run(COFFEE, reset=False, stream=True).close()  # its task is in memory, its loop was never begun
+    memory.close()
+    memory, later = remembering(WEEKLY[made:])
+    assert memory.session.resume(later) == "weekly"
+    notes = [n for n, step in enumerate(later.memory.steps) if isinstance(step, NoteStep)]
+    assert notes == [1]
+    assert FACT in later.model.calls[0].text
+    assert kept(memory, "outcome") == [f"Task: {COFFEE}\nOutcome: weekly"]
+    assert [text for text in kept(memory, "action") if "valve" in text]
+    uses = memory.long_term.keeper.records()
+    assert memory.session.resume(later) == "weekly"  # a run that has its answer is not learnt from again
+    assert list(memory.long_term.keeper.records()) == list(uses)
+    memory.close()
+
+
+def test_a_run_that_failed_and_goes_on_in_the_same_process_is_learnt_to_its_end(memory):
+    """What it came to in the end is known, too."""
+    agent = coder(memory, [WEEKLY[0], ConnectionError("down"), WEEKLY[1]])
+    with pytest.raises(AgentError):
+        agent.run("Inspect the valve.")
+    assert kept(memory, "outcome") == []
+    list(iter_steps(agent))
+    assert kept(memory, "outcome") == ["Task: Inspect the valve.\nOutcome: weekly"]
+
+
+def test_what_fails_in_learning_never_breaks_a_run(memory, caplog, mocker):
+    """It is logged."""
+    mocker.patch.object(memory.long_term, "remember", side_effect=ZeroDivisionError("a defect"))
+    mocker.patch.object(memory.long_term, "recall", side_effect=ZeroDivisionError("a defect"))
+    assert coder(memory, WEEKLY).run("Inspect the valve.") == "weekly"
+    assert "Learning failed at run_begins" in caplog.text
+    assert "Learning failed at run_ends" in caplog.text
+    mocker.stopall()

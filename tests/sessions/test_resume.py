@@ -196,7 +196,7 @@ def test_a_plan_that_was_made_is_not_made_again_and_one_that_is_due_is_made(
         plans = sum(isinstance(step, PlanningStep) for step in agent.memory.steps)
         actions = sum(isinstance(step, ActionStep) for step in agent.memory.steps)
         if actions == 2 and plans == 1 + planned:
-            agent.interrupt_switch = True
+            agent.interrupt()
             raise Stop
 
     with Session("s", url).attach(agent), pytest.raises(AgentError):

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from smolagents import CodeAgent
-from smolagents.memory import TaskStep
+from smolagents import AgentError, CodeAgent
+from smolagents.memory import ActionStep, TaskStep, Timing
 from stepping_worker import KINDS, TASK, made
 
 from smolagents_memory import NoteStep, Session, iter_steps
@@ -180,3 +180,38 @@ def test_max_steps_count_over_all_processes(url: str) -> None:
         assert [step.step_number for step in steps] == [3, 4]
         assert steps.answer == "I give up."
     assert [run.state for run in Session("s", url).runs()] == ["max_steps"]
+
+
+def test_a_step_that_failed_and_is_made_again_is_of_the_same_run(url: str) -> None:
+    """In between the run has failed; it is running again before its next step is made."""
+    states = []
+
+    def look(messages: Any) -> Any:
+        states.append(Session("s", url).runs()[0].state)
+        return code("final_answer(1)")
+
+    agent = CodeAgent([], ScriptedModel([ConnectionError("down"), look]), verbosity_level=-1)
+    with Session("s", url).attach(agent):
+        steps = iter_steps(agent, "Go")
+        with pytest.raises(AgentError, match="down"):
+            next(steps)
+        assert Session("s", url).runs()[0].state == "failed"
+        assert "down" in Session("s", url).runs()[0].error
+        list(steps)
+    [run] = Session("s", url).runs()
+    assert (run.state, run.answer, run.error, states) == ("finished", 1, None, ["running"])
+
+
+def test_a_loop_by_hand_that_reached_its_answer_is_finished_and_asks_nobody_again(url: str) -> None:
+    agent = CodeAgent([], ScriptedModel([code("x = 1"), code("final_answer(x)")]), verbosity_level=-1)
+    with Session("s", url).attach(agent):
+        agent.memory.steps.append(TaskStep("Go"))
+        agent.python_executor.send_tools(agent.tools)
+        for number in (1, 2):
+            assert Session("s", url).runs()[0].state == "running"
+            step = ActionStep(step_number=number, timing=Timing(start_time=0.0))
+            agent.step(step)
+            agent.memory.steps.append(step)
+    [run] = Session("s", url).runs()
+    assert (run.state, run.answer, run.steps) == ("finished", 1, 2)
+    assert Session("s", url).resume(CodeAgent([], ScriptedModel([]), verbosity_level=-1)) == 1

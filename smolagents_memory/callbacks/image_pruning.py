@@ -9,15 +9,16 @@ from typing import Any
 from PIL.Image import Image
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.callbacks.history import History
-from smolagents_memory.callbacks.messages import IMAGE_FIELDS, content_of, parts_of
-from smolagents_memory.callbacks.per_step import PerStep
 from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.working_history import History
+from smolagents_memory.steps.kinds import images_of, kind_of
 from smolagents_memory.steps.marks import add_text, mark_of, set_mark
+from smolagents_memory.steps.per_step import PerStep
 from smolagents_memory.steps.pins import is_pinned
+from smolagents_memory.steps.texts import content_of, parts_in
 
 
-Place = tuple[MemoryStep, str, int]
+Place = tuple[MemoryStep, int]
 
 
 class PruneImages(StepCallback):
@@ -58,7 +59,7 @@ class PruneImages(StepCallback):
         places = list(image_places(history))
         old = places[: max(0, len(places) - self.keep_last)]
         if self.max_side is not None:
-            old = [(step, field, index) for step, field, index in old if self._is_large(getattr(step, field)[index])]
+            old = [(step, index) for step, index in old if self._is_large(images_of(step)[index])]
         if len(old) > self.slack:
             prune_images(history, old, self.max_side)
         release_images(history)
@@ -71,23 +72,21 @@ class PruneImages(StepCallback):
 def image_places(history: History) -> Iterator[Place]:
     """Where images are sent from, oldest first, except in pinned steps."""
     for step in history.steps:
-        for field in IMAGE_FIELDS:
-            images = step.__dict__.get(field)
-            if images and not is_pinned(step):
-                for index in range(len(images)):
-                    yield step, field, index
+        images = images_of(step)
+        if images and not is_pinned(step):
+            for index in range(len(images)):
+                yield step, index
 
 
 def prune_images(history: History, places: list[Place], max_side: int | None = None) -> None:
     """Take these images out, or shrink them; the steps get new lists, since a list may be the caller's own."""
-    doomed: dict[tuple[int, str], set[int]] = {}
-    for step, field, index in places:
-        doomed.setdefault((id(step), field), set()).add(index)
-    for step, field in {(id(step), field): (step, field) for step, field, _ in places}.values():
-        old = doomed[id(step), field]
-        now = [_shrunk(image, max_side) if index in old else image for index, image in enumerate(getattr(step, field))]
+    doomed: dict[int, tuple[MemoryStep, set[int]]] = {}
+    for step, index in places:
+        doomed.setdefault(id(step), (step, set()))[1].add(index)
+    for step, old in doomed.values():
+        now = [_shrunk(image, max_side) if index in old else image for index, image in enumerate(images_of(step))]
         kept = [image for image in now if image is not None]
-        setattr(step, field, kept or None)
+        setattr(step, kind_of(step).images or "", kept or None)
         if removed := len(now) - len(kept):
             _leave_text(step, removed)
     if places:
@@ -96,7 +95,7 @@ def prune_images(history: History, places: list[Place], max_side: int | None = N
 
 def release_images(history: History) -> None:
     """Take out of old input messages every image that no step sends any more."""
-    sent = {id(image) for step in history.steps for field in IMAGE_FIELDS for image in step.__dict__.get(field) or ()}
+    sent = {id(image) for step in history.steps for image in images_of(step)}
     step: Any
     for step in history.steps:
         if not step.__dict__.get("model_input_messages") or is_pinned(step):
@@ -146,11 +145,11 @@ def _look_into_inputs(step: MemoryStep) -> list[tuple[int, int]]:
         return [(at, id(part["image"])) for at, msg in enumerate(messages) for part in msg.content if "image" in part]
     except (AttributeError, TypeError):
         return [
-            (at, id(part["image"])) for at, msg in enumerate(messages) for part in parts_of([msg]) if "image" in part
+            (at, id(part["image"])) for at, msg in enumerate(messages) for part in parts_in([msg]) if "image" in part
         ]
 
 
-_images_in_inputs = PerStep(_look_into_inputs, "model_input_messages")
+_images_in_inputs = PerStep(_look_into_inputs, lambda step: ("model_input_messages",))
 
 
 def _without_images(message: Any, sent: set[int]) -> Any:

@@ -1,17 +1,26 @@
-"""How many bytes a memory's texts, images and copies of messages take."""
+"""How large things are: a text, a message, a step, its images; in bytes, and in tokens as an estimate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.history.messages import InputMessages
-from smolagents_memory.insight.conversation import parts_of
+from smolagents_memory.steps.kinds import images_of, shown_fields
+from smolagents_memory.steps.per_step import PerStep
+from smolagents_memory.steps.texts import parts_in, shown, text_of
 
 
+IMAGE_TOKENS = 1000
 _BYTES_PER_PIXEL = {"I": 4, "F": 4, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}
+
+
+class Size(NamedTuple):
+    """What a step takes in the prompt."""
+
+    messages: int
+    tokens: float
 
 
 def text_bytes(text: str) -> int:
@@ -19,15 +28,41 @@ def text_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def text_tokens(text: str) -> float:
+    """Four bytes a token: four characters of English, one and a third of Chinese."""
+    return text_bytes(text) / 4
+
+
+def message_tokens(messages: Sequence[Any]) -> float:
+    """The estimated tokens of some messages."""
+    parts = parts_in(messages)
+    texts = [str(part["text"]) for part in parts if "text" in part]
+    return text_tokens("".join(texts)) + 0.25 * len(texts) + IMAGE_TOKENS * (len(parts) - len(texts))
+
+
+def _measured(step: MemoryStep) -> Size:
+    messages = shown(step)
+    return Size(len(messages), message_tokens(messages))
+
+
+size_of = PerStep(_measured, shown_fields)
+"""What a step takes in the prompt, worked out anew only when it has changed."""
+
+
+def messages_of(step: MemoryStep) -> int:
+    """How many messages the step is in the prompt."""
+    return size_of(step).messages
+
+
+def step_tokens(step: MemoryStep) -> float:
+    """The estimated tokens of a step."""
+    return size_of(step).tokens
+
+
 def image_bytes(steps: Sequence[MemoryStep]) -> int:
     """The bytes of the pixels of every image in the steps; one that several steps share counts once."""
-    distinct = {id(image): image for step in steps for image in _images(step)}
+    distinct = {id(image): image for step in steps for image in images_of(step)}
     return sum(_pixel_bytes(image) for image in distinct.values())
-
-
-def _images(step: MemoryStep) -> Iterator[Any]:
-    yield from getattr(step, "task_images", None) or ()
-    yield from getattr(step, "observations_images", None) or ()
 
 
 def _pixel_bytes(image: Any) -> int:
@@ -49,7 +84,7 @@ def input_copy_bytes(steps: Sequence[MemoryStep]) -> int:
     total = 0
     for step in steps:
         inputs = getattr(step, "model_input_messages", None)
-        place = inputs.place if isinstance(inputs, InputMessages) else None
+        place = getattr(inputs, "place", None)
         if place is None:
             total += sum(map(_content_bytes, inputs or ()))
         else:
@@ -61,4 +96,4 @@ def input_copy_bytes(steps: Sequence[MemoryStep]) -> int:
 
 
 def _content_bytes(message: Any) -> int:
-    return text_bytes(parts_of(getattr(message, "content", message))[0])
+    return text_bytes(text_of(getattr(message, "content", message)))

@@ -7,11 +7,12 @@ import weakref
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from operator import is_
-from typing import Any
+from typing import Any, TypeGuard
 
-from smolagents.memory import ActionStep, AgentMemory, FinalAnswerStep, MemoryStep, TaskStep
+from smolagents.memory import ActionStep, AgentMemory, MemoryStep
 
 from smolagents_memory._events import Events
+from smolagents_memory.steps.kinds import is_action, is_final, is_note, is_task
 from smolagents_memory.steps.marks import mark_of, returned_text, set_mark
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.pins import is_pinned
@@ -31,17 +32,14 @@ class History:
     def __init__(self, step: MemoryStep, agent: Any = None) -> None:
         self.step, self.agent = step, agent
         self.steps: list[MemoryStep] = list(agent.memory.steps) if agent is not None else []
-        if not isinstance(step, FinalAnswerStep) and not any(map(is_, self.steps, repeat(step))):
+        if not is_final(step) and not any(map(is_, self.steps, repeat(step))):
             self.steps.append(step)
 
     def earlier_actions(self) -> Iterator[ActionStep]:
         """The action steps before the current one, newest first."""
-        at = len(self.steps) - 1
-        if self.steps and self.steps[-1] is not self.step:
-            at = next((index for index, step in enumerate(self.steps) if step is self.step), at + 1)
-        for index in range(at - 1, -1, -1):
-            if isinstance(step := self.steps[index], ActionStep):
-                yield step
+        before = range(len(self.steps) - 1, -1, -1)
+        at = next((index for index in before if self.steps[index] is self.step), len(self.steps))
+        return filter(is_action, (self.steps[index] for index in before if index < at))
 
     def droppable(self, *, summaries: bool = False) -> list[MemoryStep]:
         """The steps that may go, oldest first: all but the tasks of this run, pinned steps and the newest step.
@@ -52,9 +50,7 @@ class History:
         return [
             step
             for index, step in enumerate(self.steps[:-1])
-            if not is_pinned(step)
-            and not (isinstance(step, TaskStep) and index >= tasks)
-            and (summaries or not is_summary(step))
+            if not is_pinned(step) and not (is_task(step) and index >= tasks) and (summaries or not is_summary(step))
         ]
 
     def drop(self, steps: Iterable[MemoryStep]) -> int:
@@ -89,7 +85,7 @@ class History:
         Step numbers restart with every run and steps may be gone, so the agent's own task decides; else the last
         task in memory, with those directly before it.
         """
-        tasks = [index for index, step in enumerate(self.steps) if isinstance(step, TaskStep)]
+        tasks = [index for index, step in enumerate(self.steps) if is_task(step)]
         if not tasks:
             return len(self.steps)
         wanted = getattr(self.agent, "task", None)
@@ -98,7 +94,7 @@ class History:
                 if returned_text(self.steps[index]) == wanted.strip():
                     return index
         first = tasks[-1]
-        while first and isinstance(self.steps[first - 1], TaskStep):
+        while first and is_task(self.steps[first - 1]):
             first -= 1
         return first
 
@@ -127,6 +123,6 @@ def _splice(steps: list[MemoryStep], doomed: set[int], new: list[MemoryStep]) ->
     return gone
 
 
-def is_summary(step: MemoryStep) -> bool:
+def is_summary(step: MemoryStep) -> TypeGuard[NoteStep]:
     """Whether the step is a summary that stands for dropped steps."""
-    return isinstance(step, NoteStep) and step.kind == SUMMARY
+    return is_note(step) and step.kind == SUMMARY

@@ -6,11 +6,10 @@ import datetime
 import re
 from typing import Any
 
-from smolagents.memory import ActionStep
-
 from smolagents_memory._errors import SmolagentsMemoryError
 from smolagents_memory.memory.quoting import quoted
-from smolagents_memory.tools.place import Place
+from smolagents_memory.steps.kinds import came_back, is_action
+from smolagents_memory.tools.bound_memory import BoundMemory
 
 
 NOTHING = "Nothing was found in memory"
@@ -25,7 +24,7 @@ class _Wrong(Exception):
     """An argument that cannot be understood; the message is for the model."""
 
 
-def recall_answer(place: Place, query: Any, k: Any, since: Any, until: Any, kind: Any) -> str:
+def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any, kind: Any) -> str:
     """The best notes, or why there are none."""
     try:
         long_term = place.open()
@@ -44,7 +43,7 @@ def recall_answer(place: Place, query: Any, k: Any, since: Any, until: Any, kind
     return quoted(found, long_term.clock())[0]
 
 
-def remember_answer(place: Place, text: Any, key: Any, importance: Any) -> str:
+def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) -> str:
     """Under which key it was kept."""
     try:
         item: dict[str, Any] = {
@@ -62,7 +61,7 @@ def remember_answer(place: Place, text: Any, key: Any, importance: Any) -> str:
         return f"Nothing was remembered: {error}"
 
 
-def forget_answer(place: Place, key: Any) -> str:
+def forget_answer(place: BoundMemory, key: Any) -> str:
     """Whether it was there."""
     try:
         name = _text("key", key)
@@ -75,7 +74,7 @@ def forget_answer(place: Place, key: Any) -> str:
 
 def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
     """The step's full text."""
-    steps = [step for step in getattr(memory, "steps", ()) if isinstance(step, ActionStep)]
+    steps = [step for step in getattr(memory, "steps", ()) if is_action(step)]
     try:
         wanted, begin = _whole("step", number), 0 if start is None else _whole("start", start)
     except _Wrong as error:
@@ -85,7 +84,7 @@ def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
         there = sorted({each.step_number for each in steps})
         return f"There is no step {wanted}; there are {there if there else 'none yet'}."
     original = session.original(step) if hasattr(session, "original") else None
-    text = getattr(original if original is not None else step, "observations", None) or ""
+    text = came_back(original if original is not None else step) or ""
     if not text:
         return f"Step {wanted} left no text."
     part = text[begin : begin + _SHOWN]

@@ -1,0 +1,107 @@
+"""The texts and images of chat messages, whatever form their content has, and the messages that a step shows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from smolagents.memory import MemoryStep, ToolCall
+from smolagents.models import ChatMessage, MessageRole
+
+from smolagents_memory.steps.calls import call_parts
+from smolagents_memory.steps.kinds import images_of, is_required, kind_of
+from smolagents_memory.steps.rendering import text_message
+
+
+CUT = "\n[… {cut} characters cut …]\n"
+
+
+def content_of(message: Any) -> Any:
+    """The content of a ChatMessage, or of one that is a plain dict."""
+    return message.get("content") if isinstance(message, dict) else getattr(message, "content", None)
+
+
+def parts_of(content: Any) -> list[dict[str, Any]]:
+    """A message's content as a list of parts, each with a text or an image."""
+    if isinstance(content, (list, tuple)):
+        return [part if isinstance(part, dict) else {"type": "text", "text": str(part)} for part in content]
+    return [] if content is None else [{"type": "text", "text": str(content)}]
+
+
+def parts_in(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """Every part of the messages, in order."""
+    try:  # an input is as long as the memory, and nearly always as smolagents makes it
+        return [part for message in messages for part in message.content if part.get("type", True)]
+    except (AttributeError, TypeError):
+        return [part for message in messages for part in parts_of(content_of(message))]
+
+
+def text_of(content: Any) -> str:
+    """The text in a message's content."""
+    return content if isinstance(content, str) else read_content(content)[0]
+
+
+def read_content(content: Any) -> tuple[str, list[Any]]:
+    """The text and the images in a message's content."""
+    parts = parts_of(content)
+    texts = [str(part["text"]) for part in parts if part.get("text") is not None and "image" not in part]
+    return "\n".join(texts), [part["image"] for part in parts if "image" in part]
+
+
+def role_name(role: Any) -> str:
+    """A role as plain text, however it was written."""
+    return str(getattr(role, "value", role))
+
+
+def shown(step: MemoryStep) -> list[ChatMessage]:
+    """What the step shows the model, also where it is made by hand and upstream cannot render it."""
+    for as_it_is in (True, False):
+        try:
+            return list((step if as_it_is else _mended(step)).to_messages())
+        except NotImplementedError:  # of a class that shows nothing in a prompt: a final answer, which is said
+            field = kind_of(step).text
+            return [text_message(MessageRole.ASSISTANT, str(getattr(step, field, "")))] if field else []
+        except Exception:  # noqa: BLE001 - whatever an odd step's rendering raises; the next shape is tried
+            continue
+    message = text_message(
+        MessageRole.USER, "\n".join(value for value in vars(step).values() if isinstance(value, str))
+    )
+    message.content.extend({"type": "image", "image": image} for image in images_of(step))
+    return [message]
+
+
+def _mended(step: MemoryStep) -> MemoryStep:
+    """A copy whose texts are texts and whose calls are such as upstream can turn into JSON."""
+    mended: Any = copy.copy(step)
+    for field in filter(None, (kind_of(step).said, kind_of(step).text)):
+        value = getattr(step, field, None)
+        if not isinstance(value, str) and (value is not None or is_required(step, field)):
+            setattr(mended, field, text_of(value))
+    if getattr(step, "tool_calls", None):
+        mended.tool_calls = [_mended_call(call) for call in mended.tool_calls]
+    return mended
+
+
+def _mended_call(call: Any) -> ToolCall:
+    made = ToolCall(*call_parts(call))
+    try:
+        str(made.dict())
+    except Exception:  # noqa: BLE001 - such as a list that holds itself: as Python shows it
+        made.arguments = repr(made.arguments)
+    return made
+
+
+def shorten(text: str, max_chars: int, notice: str = CUT, *, was: int = 0, step: int | str = "") -> tuple[str, int]:
+    """Head and tail of a text within `max_chars`, and the length of the whole, which `was` longer if cut before."""
+    total = max(len(text), was)
+    if len(text) <= max_chars:
+        return text, total
+    for wording in (notice, CUT, "…"):
+        said = wording.format(cut=f"{total:,}", total=f"{total:,}", step=step)
+        if len(said) <= max_chars * 2 // 3 or wording == "…":
+            break
+    room = max(0, max_chars - len(said))
+    tail = room // 3
+    said = wording.format(cut=f"{total - room:,}", total=f"{total:,}", step=step)
+    return (text[: room - tail] + said + text[len(text) - tail :])[:max_chars], total

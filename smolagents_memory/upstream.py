@@ -1,0 +1,475 @@
+"""The only door to what smolagents does not promise: its loop, its callbacks, its executor, its templates and texts.
+
+`watch` tells a `Listener` what an agent does. Below it stand the parts of smolagents' loop for who makes the steps
+of a run one by one, and what a CodeAgent's local executor holds. Nobody else wraps an agent's method or reads what is
+private there: when smolagents changes, this file and its test change.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import smolagents
+from packaging.version import Version
+from smolagents import AgentError, local_python_executor, utils
+from smolagents.agent_types import handle_agent_output_types
+from smolagents.agents import ActionOutput, populate_template
+from smolagents.local_python_executor import LocalPythonExecutor
+from smolagents.memory import (
+    ActionStep,
+    CallbackRegistry,
+    FinalAnswerStep,
+    PlanningStep,
+    SystemPromptStep,
+    TaskStep,
+    Timing,
+)
+from smolagents.memory import ToolCall as AskedCall
+
+from smolagents_memory._listener import Listener, Run
+from smolagents_memory._telling import CALLBACKS, MODEL_CALLS, RUNS, TOOL_CALLS, Telling, standing_in, stood_for
+
+
+_INTERRUPTED = "Agent interrupted."
+_FINAL_ANSWERS_HAVE_CALLBACKS = Version(smolagents.__version__) >= Version("1.24")
+_HOOKS = "_smolagents_memory"  # where an agent that is watched has its hooks
+_END = object()
+
+AGENT_ERRORS: dict[str, type[BaseException]] = {
+    name: cls
+    for name, cls in vars(utils).items()
+    if isinstance(cls, type) and issubclass(cls, AgentError) and cls.__module__ == utils.__name__
+}
+
+
+# -- hearing of an agent -------------------------------------------------------------------------------------------
+
+
+def watch(agent: Any, listener: Listener) -> Callable[[], None]:
+    """Tell a listener what this agent does, until the function that is returned is called.
+
+    However many listen, the agent is wrapped once, and only where somebody listens; when the last one has left it is
+    as it was. Calls in code that a remote executor runs are out of sight.
+    """
+    with _watching:
+        hooks = _hooks_of(agent)
+        vars(agent)[_HOOKS] = hooks
+        hooks.listen(listener)
+
+    def off() -> None:
+        with _watching:
+            hooks.leave(listener)
+
+    return off
+
+
+_watching = threading.Lock()
+
+
+def _hooks_of(agent: Any) -> _Hooks:
+    """The hooks on an agent; of one that nobody watches some that tell nobody."""
+    hooks = vars(agent).get(_HOOKS)
+    return hooks if hooks is not None and hooks.agent is agent else _Hooks(agent)  # a copy of an agent has others'
+
+
+class _Hooks(Telling):
+    """Where in an agent of smolagents' things happen."""
+
+    def listen(self, listener: Listener) -> None:
+        super().listen(listener)
+        if self.hears(CALLBACKS):
+            self.put("step_callbacks", _Registry(self.agent.step_callbacks, self))
+        if self.hears(RUNS):
+            self.wrap("run", self._run)
+            self.wrap("_run_stream", self._run_stream)
+        if self.hears(RUNS, MODEL_CALLS, TOOL_CALLS, {"action_begins"}):
+            self.wrap("_step_stream", self._step_stream)
+        if self.hears(TOOL_CALLS):
+            self.wrap("execute_tool_call", self._execute_tool_call)
+        if self.hears(MODEL_CALLS):
+            self.wrap("write_memory_to_messages", self._write_memory_to_messages)
+        self._stand_in()
+
+    def leave(self, listener: Listener) -> bool:
+        if not super().leave(listener):
+            return False
+        vars(self.agent).pop(_HOOKS, None)
+        if hasattr(self.agent, "model"):
+            self.agent.model = stood_for(self.agent.model)
+        tools = _tools_sent(self.agent)
+        tools.update({name: stood_for(tool) for name, tool in tools.items()})
+        return True
+
+    def is_interrupt(self, error: BaseException) -> bool:
+        return super().is_interrupt(error) or str(error) == _INTERRUPTED
+
+    def begin(self, run: Run, task: Any = None) -> None:
+        self._stand_in()
+        super().begin(run, task or self._task())
+
+    def _task(self) -> Any:
+        return next((step for step in reversed(self.agent.memory.steps) if isinstance(step, TaskStep)), None)
+
+    def _run(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        given = inspect.signature(original).bind(*args, **options).arguments
+        told = {name: given[name] for name in ("task", "images") if name in given}
+        limit = given.get("max_steps") or self.agent.max_steps
+        run = self.now("opening") or Run(self.agent, **told, reset=given.get("reset", True), max_steps=limit)
+        self.announce(run)
+        with self.inside(announced=run, opening=None):
+            try:
+                return original(*args, **options)
+            except BaseException as error:
+                self.end(run, error)
+                raise
+
+    def _run_stream(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        run = self.now("announced") or Run(self.agent, options.get("task"), max_steps=options.get("max_steps"))
+        return self._told(run, original(*args, **options))
+
+    def _told(self, run: Run, stream: Generator[Any, Any, Any]) -> Generator[Any, Any, None]:
+        go_on: Callable[[], Any] = functools.partial(next, stream)
+        try:
+            self.begin(run)
+            while True:
+                with self.inside(run=run, announced=None):
+                    item = go_on()
+                if isinstance(item, FinalAnswerStep):
+                    self.answer(run, item.output)
+                try:
+                    yield item
+                    go_on = functools.partial(next, stream)
+                except GeneratorExit as left:
+                    try:
+                        stream.close()  # in the middle of a step upstream makes an error of that
+                    finally:
+                        self.end(run, left)
+                    raise
+                except BaseException as thrown:  # noqa: BLE001 — it is for the loop
+                    go_on = functools.partial(stream.throw, thrown)
+        except StopIteration:
+            self.end(run)
+        except BaseException as error:
+            self.end(run, error)
+            raise
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    def _step_stream(self, original: Callable[..., Any], step: Any) -> Generator[Any, Any, None]:
+        by_hand = self._run_by_hand() if self.hears(RUNS) and self.now("run") is None else None
+        self._stand_in()
+        stream = original(step)
+        with self.acting(step) as action:
+            try:
+                while True:
+                    with self.inside(action=action):
+                        item = next(stream, _END)
+                    if item is _END:
+                        return
+                    if isinstance(item, AskedCall):
+                        self.asked(action, item)
+                    elif by_hand is not None and isinstance(item, ActionOutput) and item.is_final_answer:
+                        step.is_final_answer = True  # as `run` marks it
+                        self._answer_when_appended(by_hand, step, item.output)
+                    yield item
+            finally:
+                stream.close()
+
+    def _run_by_hand(self) -> Run:
+        task, run = self._task(), self.stepped
+        if run is None or run.begun_with is not task:
+            text, images = getattr(task, "task", None), getattr(task, "task_images", None)
+            run = Run(self.agent, text, images, max_steps=self.agent.max_steps, stepwise=True)
+            self.begin(run, task)
+        return run
+
+    def _answer_when_appended(self, run: Run, step: Any, answer: Any) -> None:
+        """A loop by hand ends with the step in memory; where memory tells nothing, with the step."""
+        on = getattr(self.agent.memory, "on", None)
+        if on is None:
+            self.answer(run, answer)
+            return
+
+        def changed(event: Any) -> None:
+            if run.outcome is not None or any(each is step for each in event.added):
+                off()
+                self.answer(run, answer)
+
+        off = on("steps_changed", changed)
+
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    def _execute_tool_call(self, original: Callable[..., Any], tool_name: str, arguments: Any) -> Any:
+        return self.asked_call(tool_name, arguments, lambda: original(tool_name, arguments))
+
+    def _write_memory_to_messages(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        written = original(*args, **options)
+        self.note("written", written)
+        return written
+
+    def _stand_in(self) -> None:
+        """Put what tells of calls in the place of the model, and of the tools that code calls."""
+        if self.hears(MODEL_CALLS):
+            methods = {"generate": self.generate, "generate_stream": self.generate_stream}
+            model = self.agent.model
+            self.agent.model = standing_in(model, {name: m for name, m in methods.items() if hasattr(model, name)})
+        if self.hears(TOOL_CALLS):
+            sent = _tools_sent(self.agent)
+            for name, tool in {**self.agent.tools, **self.agent.managed_agents}.items():
+                if sent.get(name) is tool:
+                    sent[name] = standing_in(tool, {"__call__": functools.partial(self.code_call, name)})
+
+
+class _Registry(CallbackRegistry):
+    """Stands round an agent's callbacks and sees every step before and after them."""
+
+    def __init__(self, inner: CallbackRegistry, hooks: _Hooks) -> None:
+        self.inner, self._hooks = inner, hooks
+
+    @property
+    def _callbacks(self) -> Any:
+        return self.inner._callbacks
+
+    def register(self, step_cls: type[Any], callback: Callable[..., Any]) -> None:
+        """Register with the agent's own callbacks."""
+        self.inner.register(step_cls, callback)
+
+    def callback(self, memory_step: Any, **options: Any) -> None:
+        """Tell of the step, let the callbacks run, and tell again."""
+        self._hooks.tell("before_callbacks", self._hooks.agent, memory_step)
+        self.inner.callback(memory_step, **options)
+        self._hooks.tell("after_callbacks", self._hooks.agent, memory_step)
+
+
+def gets_step_alone(callback: Callable[..., Any]) -> bool:
+    """Whether smolagents calls this callback as `callback(step)`; every other one as `callback(step, agent=agent)`."""
+    return len(inspect.signature(callback).parameters) == 1
+
+
+# -- a run whose steps are made one by one -------------------------------------------------------------------------
+
+
+def open_run(agent: Any, task: str, **options: Any) -> Run:
+    """Begin a run as `agent.run` does: prompt, reset, task, variables, tools. Its loop is left to the caller."""
+    hooks = _hooks_of(agent)
+    limit = options.get("max_steps") or agent.max_steps
+    run = Run(agent, task, options["images"], options["reset"], limit, stepwise=True)
+    with hooks.inside(opening=run):
+        # in a context of its own, for tracers make their span current at the call and end it in the loop
+        copy_context().run(agent.run, task, stream=True, **options).close()
+    hooks.begin(run)
+    return run
+
+
+def take_up(agent: Any, task: TaskStep, max_steps: int) -> Run:
+    """Go on with the run of the last task: what `run` does at its beginning, but for the task."""
+    hooks = _hooks_of(agent)
+    run = hooks.stepped
+    if run is None or run.begun_with is not task:
+        run = Run(agent, task.task, task.task_images, max_steps=max_steps, stepwise=True)
+    run.goes_on, run.announced, run.begun = True, False, False
+    hooks.announce(run)
+    agent.task = task.task
+    agent.interrupt_switch = False
+    agent.memory.system_prompt = SystemPromptStep(system_prompt=agent.system_prompt)
+    executor = getattr(agent, "python_executor", None)
+    if executor is not None:
+        # variables that the code has changed since must not be set back to what they were given as
+        known = getattr(executor, "state", None) or {}
+        executor.send_variables({name: value for name, value in agent.state.items() if name not in known})
+        send_tools(agent)
+    hooks.begin(run)
+    return run
+
+
+def send_tools(agent: Any) -> None:
+    """Give a CodeAgent's executor its tools, without which functions lack builtins such as `len`."""
+    agent.python_executor.send_tools({**agent.tools, **agent.managed_agents})
+
+
+@contextmanager
+def part_of(run: Run) -> Iterator[None]:
+    """What the agent does meanwhile belongs to this run. An error that leaves ends it; then it may be taken up."""
+    hooks = _hooks_of(run.agent)
+    if run.outcome is not None or not run.begun:  # in the second case somebody may listen only since then
+        run.outcome, run.error = None, None
+        run.goes_on, run.announced, run.begun = True, False, False
+    try:
+        hooks.begin(run)
+        with hooks.inside(run=run):
+            yield
+    except BaseException as error:
+        hooks.end(run, error)
+        raise
+
+
+def stop_if_interrupted(agent: Any) -> None:
+    """Raise once what `run` raises for `agent.interrupt()`; who calls again wants to go on."""
+    if agent.interrupt_switch:
+        agent.interrupt_switch = False
+        raise AgentError(_INTERRUPTED, agent.logger)
+
+
+def make_plan(agent: Any, task: str, number: int) -> PlanningStep:
+    """The plan that is due before the action of this number, shaped by its callbacks."""
+    started, first = time.time(), len(agent.memory.steps) == 1
+    *_, plan = agent._generate_planning_step(task, is_first_step=first, step=number)  # pieces of it, the whole last
+    plan.timing = Timing(start_time=started, end_time=time.time())
+    agent._finalize_step(plan)
+    return plan
+
+
+def answers_of(agent: Any, action: ActionStep) -> Iterator[Any]:
+    """Make an action; whatever it gives as a final answer."""
+    for output in agent._step_stream(action):
+        if isinstance(output, ActionOutput) and output.is_final_answer:
+            yield output.output
+
+
+def check_answer(agent: Any, answer: Any) -> None:
+    """Let the agent's checks raise an AgentError."""
+    if agent.final_answer_checks:
+        agent._validate_final_answer(answer)
+
+
+def finalize(agent: Any, step: ActionStep) -> None:
+    """Note when the step ended and let its callbacks run."""
+    agent._finalize_step(step)
+
+
+def forced_answer(agent: Any, task: str, images: Any) -> Any:
+    """The answer that the model must give when the steps have run out, in a step of its own at the end of memory."""
+    forced = agent._handle_max_steps_reached
+    with_images = "images" in inspect.signature(forced).parameters  # smolagents 1.20
+    return forced(task, images) if with_images else forced(task)
+
+
+def end_with(run: Run, answer: Any) -> Any:
+    """Tell an answer to the callbacks and end the run with it; what `run` would return."""
+    final = FinalAnswerStep(handle_agent_output_types(answer))
+    if _FINAL_ANSWERS_HAVE_CALLBACKS:
+        run.agent._finalize_step(final)
+    _hooks_of(run.agent).answer(run, final.output)
+    return final.output
+
+
+# -- what is in a prompt beside the steps --------------------------------------------------------------------------
+
+
+def prompts_round_steps(agent: Any) -> list[str]:
+    """What may stand in the system prompt's place and after the steps, when planning and at the step limit."""
+    task = agent.task or ""
+    final = agent.prompt_templates["final_answer"]
+    texts = [f"{final['pre_messages']}\n{final['post_messages']}\n{task}"]
+    if agent.planning_interval is not None:
+        known = {"tools": agent.tools, "managed_agents": agent.managed_agents, "task": task, "remaining_steps": 100}
+        planning = agent.prompt_templates["planning"]
+        names = ("update_plan_pre_messages", "update_plan_post_messages")
+        texts.append("\n".join(populate_template(planning[name], known) for name in names))
+    return texts
+
+
+# -- a CodeAgent's local executor ----------------------------------------------------------------------------------
+
+
+MADE_IN = local_python_executor.__name__  # the module that what an agent's code defines says it is from
+_OWN = ("_print_outputs", "_operations_count")
+
+
+class Namespace:
+    """What a local executor holds: `variables`, and `functions` that its code defined. Both are the live ones."""
+
+    def __init__(self, executor: LocalPythonExecutor) -> None:
+        self._executor = executor
+        self.variables: dict[str, Any] = executor.state
+        self.functions: dict[str, Any] = executor.custom_tools
+
+    def bound(self) -> dict[str, Any]:
+        """The variables without the executor's own entries."""
+        return {name: value for name, value in list(self.variables.items()) if name not in (*_OWN, "__name__")}
+
+    def count(self) -> int:
+        """How many these are."""
+        return len(self.variables) - sum(name in self.variables for name in (*_OWN, "__name__"))
+
+    def is_tool(self, name: str) -> bool:
+        """Whether code cannot bind this name."""
+        return name in (self._executor.static_tools or {})
+
+    def knows(self, name: str) -> bool:
+        """Whether code that reads this name finds it, rather than the one that looks most like it."""
+        return any(name in each for each in (self.variables, self.functions, local_python_executor.ERRORS)) or (
+            self.is_tool(name)
+        )
+
+    def run(self, code: str) -> None:
+        """Run some code, as far as the executor allows it."""
+        self._executor(code)
+
+    @contextmanager
+    def ready(self, agent: Any) -> Iterator[None]:
+        """Code may be run meanwhile, and leaves no trace in the executor's own entries."""
+        if self._executor.static_tools is None:
+            send_tools(agent)
+        own = {name: self.variables[name] for name in _OWN if name in self.variables}
+        try:
+            yield
+        finally:
+            for name in _OWN:
+                self.variables.pop(name, None)
+            self.variables.update(own)
+
+
+def namespace_of(agent: Any) -> Namespace | None:
+    """What the agent's local executor holds; None where it has no executor, or a remote one."""
+    executor = getattr(agent, "python_executor", None)
+    return Namespace(executor) if isinstance(executor, LocalPythonExecutor) else None
+
+
+def _tools_sent(agent: Any) -> dict[str, Any]:
+    executor = getattr(agent, "python_executor", None)
+    return (isinstance(executor, LocalPythonExecutor) and executor.static_tools) or {}
+
+
+class Made(NamedTuple):
+    """A function that an agent's code made: over which variables, and whether it is a lambda."""
+
+    home: Any
+    is_lambda: bool
+
+
+def made_by_code(function: FunctionType) -> Made | None:
+    """What there is to know of a function that an agent's code made; None for every other."""
+    if function.__module__ != MADE_IN:
+        return None
+    around = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    return Made(around["state"].cell_contents, "lambda_expression" in around) if "state" in around else None
+
+
+def is_class_of_code(cls: type) -> bool:
+    """Whether an agent's code made this class."""
+    return cls.__module__ == MADE_IN and vars(local_python_executor).get(cls.__name__) is not cls
+
+
+def source_of(made: Any) -> str | None:
+    """The source from which an agent's code made a function or a class, where it is known."""
+    return vars(made).get("__source__") if isinstance(made, type) else getattr(made, "__source__", None)
+
+
+def keep_source(cls: Any, source: str) -> None:
+    """Let a class know what it was made from, as the executor does with functions."""
+    cls.__source__ = source
+
+
+def reason_of(error: Exception) -> str:
+    """The reason in an error of the executor, without the code that it quotes."""
+    text = str(error).rpartition("due to: ")[2].strip().removeprefix("InterpreterError: ")
+    return text[:300] or type(error).__name__
