@@ -107,7 +107,8 @@ class SessionManager:
                     select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
                 )
             )
-        return [_info(self.database.envelope, row, found.get(row.id, [])) for row in listed]
+            written = {row.id for row in listed if leases.is_alive(self.database, connection, row)}
+        return [_info(self.database.envelope, row, found.get(row.id, []), row.id in written) for row in listed]
 
     def delete_session(self, session_id: str) -> bool:
         """Delete a session. Returns whether there was one; see `purge` for the last byte of it."""
@@ -142,6 +143,7 @@ class SessionManager:
         checkpoint, bytes may stay in it until they are written over, and a warning in the log says so. Copies that
         you made yourself (`backup`, `export`) are yours to delete.
         """
+        leases.sweep(self.database)
         maintenance.purge(self.database)
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
@@ -153,11 +155,11 @@ class SessionManager:
         maintenance.restore_backup(self.database, Path(path))
 
 
-def _info(envelope: Envelope, row: Any, runs: list[Any]) -> SessionInfo:
+def _info(envelope: Envelope, row: Any, runs: list[Any], alive: bool) -> SessionInfo:
     last: Run | None = None
     name = from_key(row.name)
     if runs:
-        last = described(runs[-1], envelope, name, alive=leases.is_alive(row.writer))
+        last = described(runs[-1], envelope, name, alive=alive)
     return SessionInfo(
         session_id=name,
         state=last.state if last else ("empty" if row.revision == 0 else INTERRUPTED),
