@@ -12,8 +12,9 @@ from typing import Any
 
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Later, Node, Write
-from smolagents_memory.codec.objects import read_fields, write_fields
-from smolagents_memory.codec.values import find_writer, readers
+from smolagents_memory.codec.objects import body_of, read_fields, write_fields
+from smolagents_memory.codec.placeholders import type_name
+from smolagents_memory.codec.values import READERS, find_writer
 from smolagents_memory.variables.definitions import Definition, Definitions, own_attributes
 
 
@@ -142,8 +143,7 @@ def _write_whole(write: Write, encoder: Encoder, value: Any, depth: int) -> dict
 
 
 def _lost_node(value: Any, why: str) -> dict[str, Node]:
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = type_name(value)
     article = "an" if name[:1].lower() in "aeiou" else "a"
     if isinstance(value, ModuleType):
         name, article = f"module {value.__name__}", "the"
@@ -175,18 +175,9 @@ def _write_object(definition: Definition, encoder: Encoder, value: Any, depth: i
     if isinstance(value, BaseException):
         node["args"] = [encoder.node(each, depth + 1) for each in value.args]
     elif built_in in _BODIES:
-        node.update({"base": built_in.__name__, "body": encoder.node(_body(built_in, value), depth + 1)})
+        node.update({"base": built_in.__name__, "body": encoder.node(body_of(built_in, value), depth + 1)})
     held = own_attributes(value)
     return {**node, "v": write_fields(encoder, held.items(), depth)} if held else node
-
-
-def _body(built_in: Any, value: Any) -> Any:
-    """What an instance of a subclass of Python's own types holds, without any method of the subclass."""
-    if built_in is dict:
-        return dict(dict.items(value))
-    if built_in in (str, bytes):
-        return built_in.__getitem__(value, slice(None))
-    return built_in.__pos__(value) if built_in in (int, float) else built_in(built_in.__iter__(value))
 
 
 def _built_in(cls: type) -> Any:
@@ -206,7 +197,7 @@ class NamespaceDecoder(Decoder):
             "own-function": lambda decoder, node, define: made[node["d"]],
             "own-object": self._read_object,
         }
-        super().__init__({**readers(), **own}, blobs)
+        super().__init__({**READERS, **own}, blobs)
         self._made, self._records = made, records
 
     def read(self, parts: list[Part], shared: Mapping[int, Part]) -> list[Any]:

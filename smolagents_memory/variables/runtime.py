@@ -12,7 +12,8 @@ from smolagents.memory import ActionStep, TaskStep
 from smolagents_memory._errors import DecodeError
 from smolagents_memory._log import logger
 from smolagents_memory.codec.blobs import Blobs
-from smolagents_memory.codec.values import NotKept, new_decoder, new_encoder
+from smolagents_memory.codec.placeholders import NotKept
+from smolagents_memory.codec.values import new_decoder, new_encoder
 from smolagents_memory.upstream import send_tools
 from smolagents_memory.variables.capture import ExecutorCapture
 from smolagents_memory.variables.capture import fold as fold_variables
