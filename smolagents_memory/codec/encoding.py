@@ -99,7 +99,7 @@ def decode_step(record: Mapping[str, Any], blobs: Mapping[str, bytes] | None = N
         raise DecodeError(f"this is not a step's record: {error!r} (in {str(record)[:80]!r})") from None
     if not isinstance(version, int) or version > VERSION:
         raise DecodeError(f"a step's record of version {version!r}; this version of the package reads up to {VERSION}")
-    return build_step(str(name), fields, record.get("shows"), blobs or {})
+    return build_step(str(name), fields, record.get("shows"), {} if blobs is None else blobs)
 
 
 def build_step(name: str, fields: Node, shown: Node, blobs: Mapping[str, bytes]) -> MemoryStep:
