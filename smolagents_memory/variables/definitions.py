@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from enum import Enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
@@ -72,10 +73,10 @@ class Definitions:
     def __init__(self) -> None:
         self._known: dict[int, Definition] = {}
         self._methods: dict[int, Any] = {}  # the executor lists them among the functions for ever
-        self._count = 0
+        self._numbers = itertools.count(1)
         self._home: Any = None
         self._codes: Iterable[str] = ()
-        self._classes: dict[str, list[ast.ClassDef]] | None = None
+        self._classes: list[ast.ClassDef] | None = None  # in the codes, newest first
 
     def look_at(self, home: dict[str, Any], codes: Iterable[str]) -> None:
         """From now on `home` are the variables, and `codes` the code actions that may hold sources, newest first."""
@@ -126,8 +127,7 @@ class Definitions:
         return [found[number] for number in sorted(found)]
 
     def _add(self, kind: str, made: Any, **details: Any) -> Definition:
-        self._count += 1
-        known = self._known[id(made)] = Definition(self._count, kind, made, **details)
+        known = self._known[id(made)] = Definition(next(self._numbers), kind, made, **details)
         return known
 
     def _of_function(self, function: Any) -> Definition | None:
@@ -171,17 +171,11 @@ class Definitions:
         return known
 
     def _class_source(self, cls: type) -> str | None:
-        sources = self._class_sources().get(cls.__name__, ())
-        return next((ast.unparse(each) for each in sources if _may_have_made(each, cls)), None)
-
-    def _class_sources(self) -> dict[str, list[ast.ClassDef]]:
         if self._classes is None:
-            self._classes = {}
-            for code in self._codes:
-                newest_first = [each for each in top_level(code) if isinstance(each, ast.ClassDef)][::-1]
-                for each in newest_first:
-                    self._classes.setdefault(each.name, []).append(each)
-        return self._classes
+            found = (each for code in self._codes for each in reversed(top_level(code)))
+            self._classes = [each for each in found if isinstance(each, ast.ClassDef)]
+        of_that_name = (each for each in self._classes if each.name == cls.__name__)
+        return next((ast.unparse(each) for each in of_that_name if _may_have_made(each, cls)), None)
 
 
 def own_attributes(value: Any) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,7 +17,7 @@ from smolagents_memory.upstream import send_tools
 from smolagents_memory.variables.capture import ExecutorCapture
 from smolagents_memory.variables.capture import fold as fold_variables
 from smolagents_memory.variables.restore import RestoreReport, restore_variables
-from smolagents_memory.variables.watch import Watch, bytes_of
+from smolagents_memory.variables.watch import Watch, fingerprint
 
 
 VARIABLES_BUDGET = 4_000_000
@@ -74,22 +73,15 @@ class Runtime:
         for name, value in list(self._agent.state.items()):
             watch = before.get(name)
             if watch is None or watch.value is not value or not watch.unchanged():
-                watch = Watch(value, self._budget, lambda item: None, _fingerprint)
+                watch = Watch(value, self._budget, lambda item: None, lambda item: fingerprint(item, new_encoder()))
                 kept.append([encoder.encode(name), encoder.encode(self._within_budget(watch))])
             self._watches[name] = watch
         gone = [encoder.encode(name) for name in before if name not in self._watches]
         return {**({"set": kept} if kept else {}), **({"gone": gone} if gone else {})}
 
     def _within_budget(self, watch: Watch) -> Any:
-        if not watch.too_large:
-            return watch.value
         size = f"more than the budget of {self._budget / 1e6:.1f} MB"
-        return NotKept(type(watch.value).__name__, size)
-
-
-def _fingerprint(value: Any) -> bytes:
-    known = bytes_of(value)
-    return known if known is not None else hashlib.sha256(json.dumps(new_encoder().encode(value)).encode()).digest()
+        return NotKept(type(watch.value).__name__, size) if watch.too_large else watch.value
 
 
 def fold(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:
