@@ -114,11 +114,6 @@ def build_step(name: str, fields: Node, shown: Node, blobs: Mapping[str, bytes])
     if cls is None or not issubclass(cls, MemoryStep):
         say_once(f"a step of the class {name}, which is not known here, was kept as data; see register_step")
         return UnknownStep(name, values, new_decoder(blobs).decode(shown or []))
-    step: MemoryStep = object.__new__(cls)
     known = {**defaults(cls), **values} if dataclasses.is_dataclass(cls) else values
-    if getattr(step, "__dict__", None) is not None:
-        step.__dict__.update(known)
-        return step
-    for key, value in known.items():
-        object.__setattr__(step, key, value)
-    return step
+    built: MemoryStep = decoder.fill_attributes(object.__new__(cls), iter(known.items()))
+    return built

@@ -124,7 +124,7 @@ class ObservedMemory(AgentMemory):
         self._lock = threading.RLock()
         self._steps = self._owned([])
         self._snapshots: Snapshots | None = None
-        self._listeners = 0
+        self._listeners: set[object] = set()
 
     # -- listening ---------------------------------------------------------------------------------------------
 
@@ -133,19 +133,15 @@ class ObservedMemory(AgentMemory):
         with self._lock:
             if self._snapshots is None:
                 self._snapshots = Snapshots(self._steps)
-            self._listeners += 1
             end = self.events.on(event, fn, weak=weak)
-        ended = False
+            self._listeners.add(end)
 
         def off() -> None:
-            nonlocal ended
             with self._lock:
-                if ended:
-                    return
-                ended = True
-                self.flush()
-                end()
-                self._listeners -= 1
+                if end in self._listeners:
+                    self._listeners.discard(end)
+                    self.flush()
+                    end()
                 if not self._listeners:
                     self._snapshots = None
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.blobs import Blobs
-from smolagents_memory.codec.graph import TAG
+from smolagents_memory.codec.graph import TAG, Node
 from smolagents_memory.codec.values import find_writer
 from smolagents_memory.upstream import Namespace, namespace_of
 from smolagents_memory.variables.definitions import Definitions
@@ -246,11 +246,9 @@ class ExecutorCapture:
         self._shared = closure(kept.values(), self._shared)
         self._labels = {place: each for place, each in self._labels.items() if each[0] in self._shared}
         uses = set(functions.values()).union(*(part.uses for part in [*kept.values(), *self._shared.values()]))
+        aliases: dict[str, Node] = {name: {TAG: "sent", "n": other} for name, other in sent_too.items()}
         sections: dict[str, dict[str, Any]] = {
-            "variables": {
-                **{name: part.node for name, part in kept.items()},
-                **{name: {TAG: "sent", "n": other} for name, other in sent_too.items()},
-            },
+            "variables": {name: part.node for name, part in kept.items()} | aliases,
             "shared": {str(label): part.node for label, part in self._shared.items()},
             "functions": functions,
             "definitions": {str(each.number): each.record() for each in self._definitions.needed(uses)},
@@ -258,11 +256,11 @@ class ExecutorCapture:
             "overridden": dict.fromkeys(sorted(overridden), True),
             "missing": missing,
         }
-        before = self._document or _empty()
+        document = _empty()
         for section, entries in sections.items():  # in the order in which they were written before
-            old = {name: entries[name] for name in before[section] if name in entries}
-            sections[section] = {**old, **entries}
-        return {**_empty(), **sections}
+            known = (self._document or document)[section]
+            document[section] = {**{name: entries[name] for name in known if name in entries}, **entries}
+        return document
 
 
 def _same(now: dict[str, Any], then: dict[str, Any]) -> bool:

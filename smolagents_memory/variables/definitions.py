@@ -41,6 +41,15 @@ class Definition:
     def name(self) -> str:
         return str(self.made.__name__)
 
+    def take(self, source: str | None) -> None:
+        """This is what it was made from."""
+        try:
+            if source is None:
+                raise Refused(NO_SOURCE)
+            self.source = bare(source, keep_values=self.kind == "class" and issubclass(self.made, Enum))
+        except Refused as refused:
+            self.why = str(refused)
+
     def record(self) -> dict[str, Any]:
         """As JSON."""
         record: dict[str, Any] = {"kind": self.kind, "name": self.name}
@@ -134,18 +143,16 @@ class Definitions:
         made = made_by_code(function)
         if made is None:
             return None
+        known = self._add("function", function)
         if made.is_lambda:
-            return self._add("function", function, why="a lambda cannot be brought back")
-        if made.home is not self._home:
-            why = "a function made inside another one (a closure) cannot be brought back: it keeps what was around it"
-            return self._add("function", function, why=why, inner=True)
-        source = source_of(function)
-        if source is None:
-            return self._add("function", function, why=NO_SOURCE)
-        try:
-            return self._add("function", function, source=bare(source))
-        except Refused as refused:
-            return self._add("function", function, why=str(refused))
+            known.why = "a lambda cannot be brought back"
+        elif made.home is not self._home:
+            why = "it keeps what was around it"
+            known.why = f"a function made inside another one (a closure) cannot be brought back: {why}"
+            known.inner = True
+        else:
+            known.take(source_of(function))
+        return known
 
     def _of_class(self, cls: type, *, certainly_own: bool) -> Definition | None:
         if id(cls) in self._known:
@@ -161,10 +168,7 @@ class Definitions:
         self._methods.update((id(each), each) for each in made if source_of(each) is not None)
         bases = tuple(base for base in cls.__bases__ if self.of(base) is not None)
         known = self._add("class", cls, bases=bases, methods=methods)
-        try:
-            known.source = bare(text, keep_values=issubclass(cls, Enum))
-        except Refused as refused:
-            known.why = str(refused)
+        known.take(text)
         for base in map(self.of, bases):
             if base is not None and base.why:
                 known.why = known.why or f"its base {base.name} cannot be brought back: {base.why}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -153,12 +152,10 @@ def _lost_node(value: Any, why: str) -> dict[str, Node]:
 
 
 def _write_own(definition: Definition, encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    if definition.kind == "function":
-        return {"d": definition.number}
     node: dict[str, Node] = {"d": definition.number}
     if definition.bases:
         node["bases"] = [encoder.node(base, depth + 1) for base in definition.bases]
-    held = definition.attributes()
+    held = definition.attributes()  # a function has neither
     return {**node, "v": write_fields(encoder, held.items(), depth)} if held else node
 
 
@@ -240,17 +237,12 @@ class NamespaceDecoder(Decoder):
         return target if isinstance(target, Later) else read_fields(decoder, target, node.get("v", {}))
 
 
-def make_namedtuple(record: Mapping[str, Any], module: str) -> Any:
-    """The class that `collections.namedtuple` made."""
-    return namedtuple(record["name"], record["fields"], module=module)
-
-
 def _read_body(decoder: Decoder, node: dict[str, Any], cls: Any, define: Define) -> Any:
     base = next(each for each in _BODIES if each.__name__ == node["base"])
     target = define(base.__new__(cls)) if base in _FILLED else None
     plain = decoder.value(node["body"])
     if target is None:
-        return Later(lambda: base.__new__(cls, plain.get())) if isinstance(plain, Later) else base.__new__(cls, plain)
+        return Later(lambda: base.__new__(cls, plain.value)) if isinstance(plain, Later) else base.__new__(cls, plain)
     # when everything in it is built; never by a method of the agent's own class
     decoder.when_built(Later(lambda: plain), partial(_FILLED[base], target))
     return target

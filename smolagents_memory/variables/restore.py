@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.graph import TAG
 from smolagents_memory.upstream import MADE_IN, Namespace, keep_source, namespace_of, reason_of
-from smolagents_memory.variables.document import NamespaceDecoder, Part, closure, itself, make_namedtuple
+from smolagents_memory.variables.document import NamespaceDecoder, Part, closure, itself
 from smolagents_memory.variables.sources import Refused, bare, names_needed
 
 
@@ -160,7 +161,7 @@ class _Restoring:
     def _made(self, record: Mapping[str, Any]) -> Any:
         name = record["name"]
         if record["kind"] == "namedtuple":
-            made = self.namespace.variables[name] = make_namedtuple(record, MADE_IN)
+            made = self.namespace.variables[name] = namedtuple(name, record["fields"], module=MADE_IN)
             return made
         source = bare(record["source"], keep_values=True)
         for name_needed in names_needed(source):  # the executor would take the name that looks most like it

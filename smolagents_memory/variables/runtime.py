@@ -54,18 +54,14 @@ class Runtime:
 
     def changes(self, step: ActionStep | TaskStep | None, blobs: Blobs) -> dict[str, Any] | None:
         """What changed since the last call, or None. Never raises."""
-        delta = {}
+        delta: dict[str, Any] = {}
         try:
-            state = self._state_changes(blobs)
-            if state:
-                delta["state"] = state
+            delta["state"] = self._state_changes(blobs)
             if self._capture is not None:
-                variables = self._capture.changes(self._agent, getattr(step, "code_action", None), blobs)
-                if variables:
-                    delta["variables"] = variables
+                delta["variables"] = self._capture.changes(self._agent, getattr(step, "code_action", None), blobs)
         except Exception:
             logger.exception("the agent's state could not be kept this time; its steps are")
-        return delta or None
+        return _filled(delta) or None
 
     def _state_changes(self, blobs: Blobs) -> dict[str, Any]:
         before, self._watches = self._watches, {}
@@ -77,7 +73,7 @@ class Runtime:
                 kept.append([encoder.encode(name), encoder.encode(self._within_budget(watch))])
             self._watches[name] = watch
         gone = [encoder.encode(name) for name in before if name not in self._watches]
-        return {**({"set": kept} if kept else {}), **({"gone": gone} if gone else {})}
+        return _filled({"set": kept, "gone": gone})
 
     def _within_budget(self, watch: Watch) -> Any:
         size = f"more than the budget of {self._budget / 1e6:.1f} MB"
@@ -87,17 +83,13 @@ class Runtime:
 def fold(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Many changes as one."""
     deltas = list(deltas)
-    folded: dict[str, Any] = {}
-    state = folded_state(deltas)
-    if state:
-        folded["state"] = {"set": state}
     typed = {name: node for delta in deltas for name, node in delta.get("typed", {}).items()}
-    if typed:
-        folded["typed"] = typed
-    variables = [delta["variables"] for delta in deltas if "variables" in delta]
-    if variables:
-        folded["variables"] = fold_variables(variables)
-    return folded
+    variables = fold_variables(delta["variables"] for delta in deltas if "variables" in delta)
+    return _filled({"state": _filled({"set": folded_state(deltas)}), "typed": typed, "variables": variables})
+
+
+def _filled(delta: dict[str, Any]) -> dict[str, Any]:
+    return {part: each for part, each in delta.items() if each}
 
 
 def folded_state(deltas: Iterable[dict[str, Any]]) -> list[list[Any]]:

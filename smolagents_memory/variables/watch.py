@@ -188,7 +188,8 @@ def _is_picture(value: Any) -> bool:
 
 
 def _never_changes(value: Any) -> bool:
-    return isinstance(value, type) or (sys.modules.get("numpy") is not None and isinstance(value, (np.generic, np.dtype)))
+    scalars = (np.generic, np.dtype) if sys.modules.get("numpy") is not None else ()
+    return isinstance(value, (type, *scalars))
 
 
 def fingerprint(value: Any, encoder: Encoder) -> bytes:
