@@ -72,12 +72,10 @@ class Telling:
             return False
         self._listeners.remove(listener)
         self._sort()
-        if not self._listeners:
-            for name, (ours, before) in self._put.items():
-                if vars(self.agent).get(name) is ours:
-                    del vars(self.agent)[name]
-                    if before is not None:
-                        vars(self.agent)[name] = before
+        for name, (ours, before) in self._put.items() if not self._listeners else ():
+            if vars(self.agent).get(name) is ours:
+                del vars(self.agent)[name]
+                vars(self.agent).update({} if before is None else {name: before})
         return not self._listeners
 
     def _sort(self) -> None:

@@ -405,9 +405,8 @@ class Namespace:
 
     def knows(self, name: str) -> bool:
         """Whether code that reads this name finds it, rather than the one that looks most like it."""
-        return any(name in each for each in (self.variables, self.functions, local_python_executor.ERRORS)) or (
-            self.is_tool(name)
-        )
+        known = (self.variables, self.functions, local_python_executor.ERRORS)
+        return self.is_tool(name) or any(name in each for each in known)
 
     def run(self, code: str) -> None:
         """Run some code, as far as the executor allows it."""

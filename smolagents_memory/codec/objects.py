@@ -24,17 +24,9 @@ Define = Callable[[Any], Any]
 
 # smolagents' own dataclasses, under their own names
 STEP_CLASSES: dict[str, type] = {kind.cls.__name__: kind.cls for kind in OWN_KINDS}
-PARTS: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        memory.ToolCall,
-        models.ChatMessage,
-        models.ChatMessageToolCall,
-        models.ChatMessageToolCallFunction,
-        monitoring.TokenUsage,
-        monitoring.Timing,
-    )
-}
+_MESSAGES = (ChatMessage, models.ChatMessageToolCall, models.ChatMessageToolCallFunction)
+_PARTS = (memory.ToolCall, *_MESSAGES, monitoring.TokenUsage, monitoring.Timing)
+PARTS: dict[str, type] = {cls.__name__: cls for cls in _PARTS}
 _UPSTREAM: dict[str, type] = {**STEP_CLASSES, **PARTS}
 _ALWAYS_KNOWN: dict[str, type] = {
     class_name(cls): cls for cls in (monitoring.LogLevel, agent_types.AgentAudio, agent_types.AgentText)
@@ -146,13 +138,12 @@ def _read_unknown(decoder: Decoder, node: dict[str, Any], define: Define) -> Unk
 
 
 def _write_unknown(encoder: Encoder, value: Unknown, depth: int) -> dict[str, Node]:
-    if value.tag in ("value", "sub"):
-        return {TAG: value.tag, "c": value.type_name, "v": encoder.node(value.data, depth + 1)}
+    named = {TAG: value.tag, "c": value.type_name}
     if value.tag == "object":
-        return {TAG: value.tag, "c": value.type_name, "v": write_fields(encoder, value.data.items(), depth)}
-    if value.tag == "enum":
-        key = "v" if isinstance(value.data, str) else "value"
-        return {TAG: value.tag, "c": value.type_name, key: encoder.node(value.data, depth + 1)}
+        return {**named, "v": write_fields(encoder, value.data.items(), depth)}
+    if value.tag in ("value", "sub", "enum"):
+        key = "value" if value.tag == "enum" and not isinstance(value.data, str) else "v"
+        return {**named, key: encoder.node(value.data, depth + 1)}
     return {TAG: value.tag, **write_fields(encoder, value.data.items(), depth)}
 
 

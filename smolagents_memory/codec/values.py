@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from smolagents_memory._errors import DecodeError, MemoryLossWarning
-from smolagents_memory._log import logger
+from smolagents_memory._errors import DecodeError
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec import libraries, objects, python_types
 from smolagents_memory.codec.blobs import Blobs, embed_blobs, extract_blobs
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
@@ -61,10 +60,7 @@ def warn_of_losses(losses: list[str], what: str = "This value") -> None:
     kinds = sorted(set(losses))
     named = ", ".join(kinds[:5]) + (f" and {len(kinds) - 5} other types" if len(kinds) > 5 else "")
     text = f"{what} holds what cannot be kept ({named}); a placeholder stands in its place, all the rest is kept"
-    try:
-        warnings.warn(text, MemoryLossWarning, stacklevel=3)
-    except MemoryLossWarning:  # warnings are errors here, but saving never raises because of a value
-        logger.warning(text)
+    warn_of_loss(text)  # saving never raises because of a value
 
 
 def find_writer(value: Any) -> tuple[str, Write] | None:

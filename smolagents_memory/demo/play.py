@@ -119,13 +119,12 @@ class Play:
 
     def _monday(self) -> None:
         """Have a saved run of Monday, without being killed. A full demo that was killed can still go on after it."""
-        if self.shop.act in (REMEMBER, OVER):
-            return
-        afterwards = REMEMBER if self.shop.act in (WATCH, GO_ON) else OVER
-        self.shop.begin(GO_ON)
-        self.screen.act(None, "First a run to work with")
-        self._work(MONDAY)
-        self.shop.begin(afterwards)
+        if self.shop.act not in (REMEMBER, OVER):
+            afterwards = REMEMBER if self.shop.act in (WATCH, GO_ON) else OVER
+            self.shop.begin(GO_ON)
+            self.screen.act(None, "First a run to work with")
+            self._work(MONDAY)
+            self.shop.begin(afterwards)
 
     # -- the other process -------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,11 +13,10 @@ from smolagents_memory._errors import (
     DecodeError,
     ForeignFileError,
     MemoryFileError,
-    MemoryLossWarning,
     NewerFormatError,
 )
 from smolagents_memory._json import parse_json
-from smolagents_memory._log import logger
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec import legacy
 from smolagents_memory.codec.blobs import extract_blobs
 from smolagents_memory.codec.lines import parse_line, read_lines
@@ -156,13 +154,9 @@ class Loading:
 
     def warn(self) -> None:
         """Say what was lost."""
-        if not self.losses:
-            return
-        text = f"{self._name}: {len(self.steps)} steps were read; lost: {'; '.join(self.losses[:8])}"
-        try:
-            warnings.warn(text, MemoryLossWarning, stacklevel=4)
-        except MemoryLossWarning:  # warnings are errors here; what was recovered must not be lost to that
-            logger.warning(text)
+        if self.losses:
+            lost = "; ".join(self.losses[:8])
+            warn_of_loss(f"{self._name}: {len(self.steps)} steps were read; lost: {lost}", stacklevel=5)
 
 
 def load_records(path: Path, *, recover: bool) -> Loading:
