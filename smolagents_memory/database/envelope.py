@@ -160,8 +160,8 @@ def envelope_of(connection: Connection) -> Envelope:
 
 
 def _checksum(version: int, flags: int, spot: Spot, content: bytes) -> int:
-    head = f"{version} {flags} {spot.table} {spot.key} {spot.column}\n"
-    return zlib.crc32(content, zlib.crc32(as_key(head)))
+    table, _, key, column = spot
+    return zlib.crc32(content, zlib.crc32(as_key(f"{version} {flags} {table} {key} {column}\n")))
 
 
 def _packed(content: bytes) -> bytes | None:

@@ -59,10 +59,7 @@ class Bank:
     def get(self, key: str) -> Record | None:
         """The memory under `key`, archived or not."""
         with self.database.reading() as connection:
-            scope = self.scope_id(connection)
-            if scope is None:
-                return None
-            rows = connection.execute(BY_KEY, {"scope": scope, "name": as_key(key)})
+            rows = connection.execute(BY_KEY, {"in_scope": self.name, "of_key": as_key(key)})
             return next(whole(connection, rows), None)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
