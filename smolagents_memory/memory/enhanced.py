@@ -19,7 +19,7 @@ from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import review, tool_calls
-from smolagents_memory.search.limits import OWN_COLLECTION
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
 
 
@@ -37,7 +37,8 @@ class EnhancedAgentMemory(ObservedMemory):
         system_prompt: As for smolagents' AgentMemory; `attach` takes the agent's.
         persistent: True for the folder "agent_memory", a path, or a store: another way to say where.
         vector: False to recall by words alone; a store to search by meaning there.
-        long_term: A store of your own for the texts (any with add, get, search and forget).
+        long_term: A store of your own for the texts: a `MemoryStore`. With only add, get, search and forget it is
+            taken too; what does not work then is named in a warning.
         vector_store: A store of your own for search by meaning.
         scope: Whose memories these are, such as `{"user": "u1"}`. Fixed for the object's life.
         embedder: "default", an `Embedder`, a function of a list of texts, or None.

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 
 from smolagents_memory._log import logger
+from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
-from smolagents_memory.search.progress import progress
 from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, take_numbers, writing_memories
 from smolagents_memory.stores.vault import Vault, missing_statement
 

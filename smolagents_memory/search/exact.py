@@ -76,9 +76,11 @@ class Rows:
         return found
 
 
-def newer(connection: Connection, scope: int, embedder: int, last: int) -> Any:
-    """The vectors of a scope whose numbers are above `last`."""
-    return connection.execute(_NEWER, {"scope": scope, "embedder": embedder, "last": last}).all()
+def newer(connection: Connection, scope: int, embedder: int, last: int, most: int | None = None) -> Any:
+    """The vectors of a scope whose numbers are above `last`, by number."""
+    return connection.execute(
+        _NEWER if most is None else _NEWER.limit(most), {"scope": scope, "embedder": embedder, "last": last}
+    ).all()
 
 
 def dropped(connection: Connection, scope: int, last: int) -> list[int]:

@@ -13,14 +13,13 @@ from smolagents_memory._log import logger
 from smolagents_memory.database import maintenance, tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of, from_key
+from smolagents_memory.database.many import CHUNK, chunks
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.rows import (
     BY_KEY,
-    CHUNK,
     RECORDS,
     Places,
-    chunks,
     contents,
     embedder_id,
     record_of,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,11 +15,11 @@ from smolagents_memory.codec.plain_json import pack, unpack
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
+from smolagents_memory.database.many import CHUNK
 from smolagents_memory.stores.records import Draft, Record
 
 
 POSITIONS = 2**24  # places a source has, a gap at the end included: sources are no neighbours
-CHUNK = 500  # ids in one statement
 
 _items = tables.items.c
 _COLUMNS = (
@@ -193,19 +193,3 @@ def contents(envelope: Envelope, record: Record, scope: str) -> dict[str, Any]:
         "value": envelope.pack_bytes(value, spot),
         "meta": envelope.pack_bytes(meta, spot._replace(column="meta")) if record.meta or envelope.sealed else b"",
     }
-
-
-def chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Pieces small enough for one statement."""
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]
-
-
-def numbered(connection: Connection, statement: str, ids: Sequence[int], **numbers: int) -> list[Any]:
-    """The rows of a statement with `{ids}` in it. Only numbers ever go into its text."""
-    rows: list[Any] = []
-    for some in chunks(ids):
-        named = {name: int(number) for name, number in numbers.items()}
-        text = statement.format(ids=",".join([str(int(each)) for each in some]), **named)
-        rows.extend(connection.exec_driver_sql(text).all())
-    return rows

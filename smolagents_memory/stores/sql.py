@@ -12,25 +12,17 @@ from sqlalchemy import Connection, select
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
+from smolagents_memory.database.many import chunks
 from smolagents_memory.database.places import Place
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import query_words, words
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.base import (
-    Hit,
-    MemoryStore,
-    Meta,
-    Value,
-    Where,
-    checked_key,
-    checked_meta,
-    checked_query,
-    checked_top_k,
-)
-from smolagents_memory.stores.filters import Check, compiled
+from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
+from smolagents_memory.stores.filters import Check
 from smolagents_memory.stores.records import Draft, Record
-from smolagents_memory.stores.rows import RECORDS, chunks, whole
+from smolagents_memory.stores.rereading import reread
+from smolagents_memory.stores.rows import RECORDS, whole
 
 
 class SqlStore(MemoryStore[Value], Generic[Value]):
@@ -58,6 +50,7 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
     ) -> None:
         self.database = Database.at(url, faults=MEMORIES)
         self.database.prepare()
+        reread(self.database)
         self.bank = Bank(self.database, scope)
         self._clock = clock
 
@@ -67,13 +60,13 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
     def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
         self.add_many([(key, value, meta)])
 
-    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+    def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add all or, when one is refused, none."""
         now = self._clock()
-        drafts = []
-        for key, value, *meta in items:
-            record = Record(checked_key(key), value, checked_meta(meta[0] if meta else None), created=now, touched=now)
-            drafts.append(Draft(record, " ".join(words(searchable(value)))))
+        drafts = [
+            Draft(Record(key, value, meta, created=now, touched=now), " ".join(words(searchable(value))))
+            for key, value, meta in entries(items)
+        ]
         if drafts:
             self.bank.put(drafts)
         return len(drafts)
@@ -90,8 +83,8 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         return None if record is None else record.meta
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
-        fits, top_k = compiled(where), checked_top_k(top_k)
-        wanted = dict.fromkeys(query_words(checked_query(query)), 1.0)
+        query, top_k, fits = asked(query, top_k, where)
+        wanted = dict.fromkeys(query_words(query), 1.0)
         if not top_k or not wanted:
             return []
         with self.database.reading() as connection:

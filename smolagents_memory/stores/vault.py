@@ -13,10 +13,9 @@ from sqlalchemy import func, select
 
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
-from smolagents_memory.search.chroma_folder import chroma_folder
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION, chroma_folder
 from smolagents_memory.search.embedding import Embedder, Vectors
 from smolagents_memory.search.indexes import Indexes
-from smolagents_memory.search.limits import OWN_COLLECTION
 
 
 CHROMA = "chroma"

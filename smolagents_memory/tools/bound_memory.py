@@ -11,7 +11,6 @@ from typing import Any
 from smolagents_memory._errors import ToolStateError, UnsupportedValueError
 from smolagents_memory.database.places import Place
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
-from smolagents_memory.memory.foreign_keeping import StoreKeeper
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.ranking import Ranker
@@ -58,24 +57,12 @@ class BoundMemory:
             return memory.long_term
         if isinstance(memory, LongTerm):
             return memory
-        curve, ranker = ForgettingCurve(), Ranker()
-        if not self.is_live:
-            keeper = opened_keeper(
-                memory,
-                persistent=None,
-                vector=True,
-                long_term=None,
-                vector_store=None,
-                scope=self.scope,
-                embedder="default",
-                ranker=ranker,
-            )
-            return LongTerm(keeper, curve, time.time, _unheard)
         if hasattr(memory, "query") and hasattr(memory, "upsert"):  # a Chroma collection
             from smolagents_memory.stores.chroma import VectorMemoryStore
 
             memory = VectorMemoryStore(collection=memory)
-        return LongTerm(StoreKeeper(memory, None, ranker), curve, time.time, _unheard)
+        keeper = opened_keeper(memory, scope=self.scope, ranker=Ranker())
+        return LongTerm(keeper, ForgettingCurve(), time.time, _unheard)
 
 
 def _spelled(place: str | os.PathLike[str] | Place) -> str:
