@@ -15,6 +15,7 @@ from smolagents_memory.codec.plain_json import pack, unpack
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
+from smolagents_memory.database.many import CHUNK
 from smolagents_memory.stores.records import Draft, Record
 
 
