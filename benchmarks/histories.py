@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import string
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -56,7 +58,26 @@ def noise(rng: random.Random, length: int) -> str:
     return "".join(rng.choices(string.ascii_letters + string.digits + "    \n", k=length))
 
 
-def make_step(number: int, rng: random.Random, *, images: bool = False, observation: int = OBSERVATION) -> ActionStep:
+@functools.cache
+def _pages() -> str:
+    pages = sorted((Path(__file__).parent.parent / "docs").glob("*.md"))
+    return "".join(page.read_text(encoding="utf-8") for page in pages)
+
+
+def talk(rng: random.Random, length: int) -> str:
+    """Text as people and models write it: a piece of this project's own pages."""
+    start = rng.randrange(len(_pages()) - length)
+    return _pages()[start : start + length]
+
+
+def make_step(
+    number: int,
+    rng: random.Random,
+    *,
+    images: bool = False,
+    observation: int = OBSERVATION,
+    text: Callable[[random.Random, int], str] = noise,
+) -> ActionStep:
     """A CodeAgent's step, as smolagents leaves it, without its input messages."""
     source = f"result_{number} = work({number})\nprint(result_{number})"
     output = f"Thought: I do part {number}.\n<code>\n{source}\n</code>"
@@ -67,7 +88,7 @@ def make_step(number: int, rng: random.Random, *, images: bool = False, observat
         model_output_message=ChatMessage(role=MessageRole.ASSISTANT, content=output, token_usage=TokenUsage(900, 50)),
         model_output=output,
         code_action=source,
-        observations="Execution logs:\n" + noise(rng, observation),
+        observations="Execution logs:\n" + text(rng, observation),
         token_usage=TokenUsage(900, 50),
     )
     if images:
@@ -99,11 +120,18 @@ class LiveRun:
     messages of steps that are not edited are shared between the inputs, except with `fresh`, as smolagents makes them.
     """
 
-    def __init__(self, edit: Edit = plain, *, stamped: bool = False, seed: int = 0) -> None:
+    def __init__(
+        self,
+        edit: Edit = plain,
+        *,
+        stamped: bool = False,
+        seed: int = 0,
+        text: Callable[[random.Random, int], str] = noise,
+    ) -> None:
         self.agent = CodeAgent(tools=[], model=ScriptedModel([]), verbosity_level=0)
         self.made: list[Any] = []
         self.edit = edit
-        self._rng = random.Random(seed)
+        self._rng, self._text = random.Random(seed), text
         self._shown: dict[int, tuple[Any, list[ChatMessage]]] = {}
         if stamped:
             self.agent.step_callbacks.register(ActionStep, stamp)
@@ -116,7 +144,7 @@ class LiveRun:
     def next_step(self, *, fresh: bool = False) -> ActionStep:
         """The next step, with its input, before its callbacks."""
         memory, number = self.agent.memory, len(self.made)
-        step = make_step(number, self._rng, images=self.edit is prune_images)
+        step = make_step(number, self._rng, images=self.edit is prune_images, text=self._text)
         if fresh:
             step.model_input_messages = self.agent.write_memory_to_messages()
         else:

@@ -14,9 +14,10 @@ from smolagents_memory._version import __version__ as __version__
 _HOMES = {
     "_errors": """
         CallbackSignatureError DamagedFileError DecodeError EmbeddingError ForeignFileError MemoryFileError
-        MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError ScriptError SessionConflictError
-        SessionDamagedError SessionError SessionNotFoundError SessionStorageError SmolagentsMemoryError StoreBusyError
-        StoreError StoreFormatError StoreUnavailableError ToolStateError UnsupportedValueError
+        MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError PlaceError ScriptError
+        SessionConflictError SessionDamagedError SessionError SessionNotFoundError SessionStorageError
+        SmolagentsMemoryError StoreBusyError StoreError StoreFormatError StoreUnavailableError ToolStateError
+        UnsupportedValueError
     """,
     "_events": "Event Events",
     "callbacks.alerts": "Alert",
@@ -37,6 +38,7 @@ _HOMES = {
     "codec.placeholders": "NotKept Unknown",
     "codec.registry": "register_step register_value",
     "codec.values": "decode_value encode_value",
+    "database.places": "Place",
     "history.files": "export_memory import_memory load_memory save_memory",
     "history.observed": "ObservedMemory Origin",
     "insight.conversation": "Message conversation",

@@ -10,6 +10,7 @@ from smolagents_memory._errors import (
     MissingExtraError as MissingExtraError,
     NewerFormatError as NewerFormatError,
     NewerSchemaError as NewerSchemaError,
+    PlaceError as PlaceError,
     ScriptError as ScriptError,
     SessionConflictError as SessionConflictError,
     SessionDamagedError as SessionDamagedError,
@@ -90,6 +91,9 @@ from smolagents_memory.codec.registry import (
 from smolagents_memory.codec.values import (
     decode_value as decode_value,
     encode_value as encode_value,
+)
+from smolagents_memory.database.places import (
+    Place as Place,
 )
 from smolagents_memory.history.files import (
     export_memory as export_memory,

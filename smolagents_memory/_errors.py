@@ -7,8 +7,9 @@
     ├── MemoryFileError               a memory file that cannot be read; `.recoverable` says how many steps could be
     │   ├── DamagedFileError          cut short, bits flipped, empty
     │   ├── ForeignFileError          not a memory file at all
-    │   └── NewerFormatError          written by a newer version of this package
+    │   └── NewerFormatError          written by a newer version of this package, as is a value in a database
     ├── MissingExtraError             an optional dependency is not installed; names the command that installs it
+    ├── PlaceError                    what was given names no place, or not how things lie there
     ├── StoreError                    a store of memories
     │   ├── StoreBusyError            another process has the folder; names the remedy
     │   ├── StoreFormatError          the storage was made by something else, or by a newer version
@@ -21,7 +22,7 @@
         ├── SessionNotFoundError      no session of that name
         ├── SessionStorageError       the database cannot be read or written; nothing in memory is lost
         ├── SessionDamagedError       rows that cannot be read; says which, and what was kept
-        └── NewerSchemaError          the database was made by a newer version of this package
+        └── NewerSchemaError          the database was made by a newer version of this package; also a StoreFormatError
 
     MemoryLossWarning                 (a warning) something could not be kept, and what stands in its place
 
@@ -67,7 +68,7 @@ class ForeignFileError(MemoryFileError):
 
 
 class NewerFormatError(MemoryFileError):
-    """The file was written by a newer version of this package."""
+    """The file, or a value in a database, was written by a newer version of this package."""
 
 
 class MissingExtraError(SmolagentsMemoryError, ImportError):
@@ -82,6 +83,10 @@ class MissingExtraError(SmolagentsMemoryError, ImportError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs more: pip install 'smolagents-memory[{extra}]'")
         self.extra = extra
+
+
+class PlaceError(SmolagentsMemoryError, ValueError):
+    """What was given names no place, or contradicts how things lie there. Nothing was opened or changed."""
 
 
 class StoreError(SmolagentsMemoryError):
@@ -135,8 +140,8 @@ class SessionDamagedError(SessionError):
     """Rows of a session that cannot be read."""
 
 
-class NewerSchemaError(SessionError):
-    """The database was made by a newer version of this package."""
+class NewerSchemaError(SessionError, StoreFormatError):
+    """The database, of sessions and of memories, was made by a newer version of this package."""
 
 
 class MemoryLossWarning(UserWarning):

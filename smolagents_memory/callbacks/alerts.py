@@ -113,8 +113,7 @@ def action_text(step: MemoryStep) -> str:
 
 def result_text(step: MemoryStep) -> str:
     """What came back: the observation and the error, without anything that callbacks added."""
-    parts = [_OWN_ALERT.sub("", returned_text(step)), failure_of(step)]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(filter(None, (_OWN_ALERT.sub("", returned_text(step)), failure_of(step))))
 
 
 def failure_of(step: MemoryStep) -> str | None:

@@ -33,7 +33,7 @@ Storage = Annotated[
         "--storage",
         "-s",
         envvar="SMOLAGENTS_MEMORY",
-        help="A folder with a memory.db, or a database URL.",
+        help="A folder with a memory.db, a file, or a database URL.",
         show_default=True,
     ),
 ]

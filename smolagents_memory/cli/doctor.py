@@ -93,11 +93,12 @@ def _database(storage: str) -> Iterator[Finding]:
     with manager.database.reading() as connection:
         from sqlalchemy import select
 
-        for owner in connection.execute(select(tables.sessions.c.owner)).scalars():
+        for owner in connection.execute(select(tables.sessions.c.writer)).scalars():
             if owner is not None and leases.is_alive(owner):
                 held.append(str((leases.describe(owner) or {}).get("process")))
     yield Finding("sessions", f"{len(manager.list_sessions())}, of which {len(held)} are being written")
     yield from _damage(manager)
+    yield from _damaged_memories(manager)
 
 
 def _integrity(path: Path) -> Finding:
@@ -129,6 +130,23 @@ def _damage(manager: Any) -> Iterator[Finding]:
         )
     if not damaged:
         yield Finding("records", f"{len(names)} sessions read, nothing damaged")
+
+
+def _damaged_memories(manager: Any) -> Iterator[Finding]:
+    """Read every memory once."""
+    import warnings
+
+    from smolagents_memory.stores.rows import every_record
+
+    with warnings.catch_warnings(), console().status("reading memories …"):
+        warnings.simplefilter("ignore")  # each is told here, with a remedy
+        read = [(record.key, record.damaged) for record in every_record(manager.database)]
+    damaged = [key for key, is_damaged in read if is_damaged]
+    for key in damaged:
+        remedy = "remember it again under its key, or forget it: smolagents-memory forget"
+        yield Finding(f"memory {key!r}", "its bytes were changed; it is left out of every result", False, remedy)
+    if not damaged:
+        yield Finding("memories", f"{len(read)} memories read, nothing damaged")
 
 
 def _count(manager: Any, name: str) -> str:

@@ -32,9 +32,11 @@ Scope = Annotated[
 @contextmanager
 def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True) -> Iterator[Any]:
     """The long-term memory of a place, open for as long as it is needed."""
+    from smolagents_memory.database.places import Place
     from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 
-    if must_exist and "://" not in storage and not Path(storage).exists():
+    path = Place(storage).path
+    if must_exist and path is not None and not path.exists():
         fail(f"there is no memory in {storage!r}; name the place with --storage, or remember something there first")
     pairs = [each.partition("=") for each in scope or ()]
     wrong = [name for name, equals, value in pairs if not (name and equals and value)]

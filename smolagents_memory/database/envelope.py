@@ -1,63 +1,184 @@
-"""How a record lies in the database: a version, room for a key, a checksum, then JSON as UTF-8."""
+"""How a value that a person or a model wrote lies in the database: versioned, checked, packed, sealed if asked.
+
+An envelope is: version, flags, checksum, and the content. Small contents lie as they are, larger ones are compressed
+where that helps. Where a place has a seal, the number of the key follows, and the content is what the cipher made.
+The checksum is of all that lies there and of the spot that it belongs to, so that neither a changed byte nor a value
+in another's row is read. It is of the version as well, in every version to come: a flipped bit in it is damage, and
+not a newer package.
+"""
 
 from __future__ import annotations
 
 import json
 import struct
 import zlib
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from smolagents_memory._errors import DecodeError
+from sqlalchemy import Connection
+
+from smolagents_memory._errors import DecodeError, NewerFormatError, PlaceError
 from smolagents_memory._json import parse_json
 from smolagents_memory._log import warn_of_loss
 
 
-VERSION = 1
-PLAIN = 0  # the key's number; 0 is no key
+VERSION = 2  # 1 had no flags and a checksum of the content alone; values older than that lie bare
+_PACKED, _SEALED = 1, 2
 _HEAD = struct.Struct(">BBI")
+_KEY = struct.Struct(">I")
+_WORTH = 200  # bytes from which compressing is tried
+_SAMPLE = 4096  # of a large value: what does not shrink there is a picture, or packed already
 
 
-def pack(record: Any) -> bytes:
-    """A record as bytes."""
-    return pack_text(json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+class Spot(NamedTuple):
+    """Where a value belongs: the table, whose it is (a session, a scope), which of theirs, and the column.
+
+    The owner is no part of the checksum: a fork's values are its parent's.
+    """
+
+    table: str
+    owner: str
+    key: str | int
+    column: str
 
 
-def pack_text(text: str) -> bytes:
-    """A record whose JSON is already written."""
-    return pack_bytes(text.encode())
+@dataclass(frozen=True)
+class Associated:
+    """What a cipher binds a value to: its place (by the random id that a backup keeps) and its spot there."""
+
+    place: str
+    spot: Spot
+
+    def __bytes__(self) -> bytes:
+        parts = [as_key(str(part)) for part in (self.place, *self.spot)]
+        return b"".join(_KEY.pack(len(part)) + part for part in parts)
 
 
-def pack_bytes(payload: bytes) -> bytes:
-    """Bytes in an envelope."""
-    return _HEAD.pack(VERSION, PLAIN, zlib.crc32(payload)) + payload
+@runtime_checkable
+class Cipher(Protocol):
+    """What a seal does. It gives the number of the key that it used, and gets it again; what does not open raises."""
+
+    def seal(self, value: bytes, associated: Associated) -> tuple[int, bytes]: ...
+
+    def open(self, value: bytes, associated: Associated, key: int) -> bytes: ...
 
 
-def unpack_bytes(data: bytes) -> bytes:
-    """The bytes of an envelope; damaged ones raise DecodeError."""
-    if len(data) < _HEAD.size:
-        raise DecodeError("it is cut short")
-    version, key, checksum = _HEAD.unpack_from(data)
-    if version != VERSION or key != PLAIN:
-        raise DecodeError(f"it has envelope version {version} and key {key}, which this package cannot read")
-    payload = bytes(data[_HEAD.size :])
-    if zlib.crc32(payload) != checksum:
-        raise DecodeError("its checksum does not fit: bytes were changed")
-    return payload
+@runtime_checkable
+class Scrubber(Protocol):
+    """What redaction does to a text; the owner is a session or a scope."""
+
+    def __call__(self, text: str, owner: str) -> str: ...
 
 
-def unpack(data: bytes) -> Any:
-    """The record of an envelope; a damaged one raises DecodeError."""
-    return parse_json(unpack_bytes(data))
+class Envelope:
+    """Packs the values of one place, and reads them again."""
+
+    def __init__(self, place: str = "", cipher: Cipher | None = None) -> None:
+        self._place, self._cipher = place, cipher
+
+    @property
+    def sealed(self) -> bool:
+        """Whether there is a cipher."""
+        return self._cipher is not None
+
+    def pack(self, record: Any, spot: Spot) -> bytes:
+        """A record as bytes."""
+        return self.pack_bytes(
+            json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(), spot
+        )
+
+    def unpack(self, data: bytes, spot: Spot) -> Any:
+        """The record of an envelope; a damaged one raises DecodeError."""
+        return parse_json(self.unpack_bytes(data, spot))
+
+    def unpack_if_whole(self, data: bytes, spot: Spot, what: str) -> dict[str, Any]:
+        """The record of an envelope; a damaged one is named in a warning, and is empty."""
+        try:
+            record = self.unpack(data, spot)
+        except DecodeError as error:
+            warn_of_loss(f"{what} is damaged ({error}); all the rest is read")
+            return {}
+        return record if isinstance(record, dict) else {}
+
+    def pack_bytes(self, content: bytes, spot: Spot) -> bytes:
+        """Bytes in an envelope."""
+        flags = 0
+        if len(content) > _WORTH:
+            packed = _packed(content)
+            if packed is not None:
+                content, flags = packed, _PACKED
+        if self._cipher is not None:
+            key, sealed = self._cipher.seal(content, Associated(self._place, spot))
+            content, flags = _KEY.pack(key) + sealed, flags | _SEALED
+        return _HEAD.pack(VERSION, flags, _checksum(VERSION, flags, spot, content)) + content
+
+    def unpack_bytes(self, data: bytes, spot: Spot) -> bytes:
+        """The bytes of an envelope; damaged ones raise DecodeError, newer ones NewerFormatError."""
+        if len(data) < _HEAD.size:
+            raise DecodeError("it is cut short")
+        version, flags, checksum = _HEAD.unpack_from(data)
+        content = bytes(data[_HEAD.size :])
+        if version == 1 and not flags and zlib.crc32(content) == checksum:
+            self._refuse_plain()
+            return content
+        if _checksum(version, flags, spot, content) != checksum:
+            raise DecodeError("its checksum does not fit: bytes were changed")
+        if version != VERSION or flags & ~(_PACKED | _SEALED):
+            raise NewerFormatError(
+                f"a value in {spot.table} was written by a newer smolagents-memory (its envelope has version "
+                f"{version}; this one knows up to {VERSION}). Nothing was changed: pip install -U smolagents-memory"
+            )
+        if flags & _SEALED:
+            content = self._opened(content, spot)
+        else:
+            self._refuse_plain()
+        return _unpacked(content) if flags & _PACKED else content
+
+    def _opened(self, content: bytes, spot: Spot) -> bytes:
+        if self._cipher is None:
+            raise PlaceError(
+                f"a value in the table {spot.table} is sealed, and the place was opened without a seal: "
+                "Place(…, seal=…). Nothing was changed"
+            )
+        (key,) = _KEY.unpack_from(content)
+        return self._cipher.open(content[_KEY.size :], Associated(self._place, spot), key)
+
+    def _refuse_plain(self) -> None:
+        if self._cipher is not None:
+            raise PlaceError("the place was opened with a seal and holds values without one; nothing was changed")
+
+    def bare(self, data: bytes) -> bytes:
+        """A value of envelope 0: one that was written before memories had envelopes."""
+        self._refuse_plain()
+        return bytes(data)
 
 
-def unpack_if_whole(data: bytes, what: str) -> dict[str, Any]:
-    """The record of an envelope; a damaged one is named in a warning, and is empty."""
+def envelope_of(connection: Connection) -> Envelope:
+    """The envelope of the place that a connection leads to."""
+    envelope: Envelope = connection.get_execution_options()["envelope"]
+    return envelope
+
+
+def _checksum(version: int, flags: int, spot: Spot, content: bytes) -> int:
+    table, _, key, column = spot
+    return zlib.crc32(content, zlib.crc32(as_key(f"{version} {flags} {table} {key} {column}\n")))
+
+
+def _packed(content: bytes) -> bytes | None:
+    """The content compressed, or None where that does not help."""
+    if len(content) > 4 * _SAMPLE and len(zlib.compress(content[:_SAMPLE], 1)) > 0.9 * _SAMPLE:
+        return None
+    window = 13 if len(content) < 1 << 14 else 15  # a small one is set up in no time
+    deflate = zlib.compressobj(1, zlib.DEFLATED, window)
+    packed = deflate.compress(content) + deflate.flush()
+    return packed if len(packed) < 0.9 * len(content) else None
+
+
+def _unpacked(content: bytes) -> bytes:
     try:
-        record = unpack(data)
-    except DecodeError as error:
-        warn_of_loss(f"{what} is damaged ({error}); all the rest is read")
-        return {}
-    return record if isinstance(record, dict) else {}
+        return zlib.decompress(content)
+    except zlib.error as error:
+        raise DecodeError(f"it cannot be unpacked: {error}") from error
 
 
 def as_key(text: str) -> bytes:

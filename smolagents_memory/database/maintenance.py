@@ -1,25 +1,30 @@
-"""The whole database: purging it to the last byte, copying it, putting a copy back."""
+"""The whole place, sessions and memories: purging it to the last byte, copying it, putting a copy back."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError
 
-from smolagents_memory._errors import NewerSchemaError, SessionStorageError
+from smolagents_memory._errors import NewerSchemaError, SmolagentsMemoryError
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import delete_orphans
-from smolagents_memory.database.engine import Database
+from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.migrating import backup_paths, copy_sqlite
+from smolagents_memory.database.places import Place
 
 
 _ROWS = 500  # in one statement
+_LARGEST = 200_000  # characters of words: a tsvector takes a megabyte
 _PATIENCE = 5  # seconds to wait for readers
 
 
@@ -27,11 +32,15 @@ def purge(database: Database) -> None:
     """Leave no byte of what was deleted."""
     with database.writing() as connection:
         delete_orphans(connection)
+        used = select(tables.items.c.source_id).where(tables.items.c.source_id.is_not(None))
+        connection.execute(delete(tables.sources).where(tables.sources.c.id.not_in(used)))
+        if database.sqlite:  # deleted words stay in FTS5's segments until these are merged
+            connection.exec_driver_sql("INSERT INTO memory_words(memory_words) VALUES ('optimize')")
     if database.path is not None:
         _purge_sqlite(database, database.path)
     elif not database.sqlite:
         with (
-            database._faults_named("purged"),
+            database.faults_named("purged"),
             database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
         ):
             _purge_postgres(database, connection)
@@ -41,8 +50,8 @@ def _purge_postgres(database: Database, connection: Connection) -> None:
     """Write the tables anew. The server's log is the server's own: it is left behind as far as we may."""
     _wait_for_readers(database, connection)
     connection.execute(text(f"SET lock_timeout = {1000 * _PATIENCE}"))
-    for table in tables.metadata.sorted_tables:
-        connection.execute(text(f"VACUUM FULL {table.name}"))
+    for name in [*tables.metadata.tables, "memory_words"]:
+        connection.execute(text(f"VACUUM FULL {name}"))
     kept = connection.execute(text("SHOW wal_recycle")).scalar() == "on"
     for statement in ("SELECT pg_switch_wal()", "CHECKPOINT"):
         try:
@@ -84,15 +93,15 @@ def _purge_sqlite(database: Database, path: Path) -> None:
         except sqlite3.OperationalError as error:
             raise _prevented(database, str(error)) from error
         except sqlite3.DatabaseError as error:
-            raise SessionStorageError(f"{database} could not be purged: {error}") from error
+            raise database.faults.unavailable(f"{database} could not be purged: {error}") from error
     if busy:
         raise _prevented(database, "a reader still needs the log")
 
 
-def _prevented(database: Database, why: str) -> SessionStorageError:
-    return SessionStorageError(
+def _prevented(database: Database, why: str) -> SmolagentsMemoryError:
+    return database.faults.unavailable(
         f"{database} could not be purged ({why}): somebody else has it open, and bytes of what was deleted may be "
-        "left. The sessions are deleted; purge again when it is closed"
+        "left. What was deleted is deleted; purge again when it is closed"
     )
 
 
@@ -118,15 +127,15 @@ def backup(database: Database, path: Path) -> Path:
         if database.path is not None:
             copy_sqlite(database.path, partial)
         else:
-            target = Database.at(f"sqlite:///{partial}")
+            target = _file(database, partial)
             with database.reading() as source, target.writing() as copy:
-                _copy_rows(source, copy)
+                _replace_rows(source, copy)
             target.close()
         with closing(sqlite3.connect(partial)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")  # one file, nothing beside it
         os.replace(partial, path)
     except sqlite3.Error as error:
-        raise SessionStorageError(
+        raise database.faults.unavailable(
             f"{database} could not be backed up to {path}: {error}; {path} is as it was"
         ) from error
     finally:
@@ -135,38 +144,93 @@ def backup(database: Database, path: Path) -> Path:
 
 
 def restore_backup(database: Database, path: Path) -> None:
-    """Make a database what a backup holds."""
+    """Make a database what a backup holds. An older one is brought to the newest schema in a copy of it."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no backup {str(path)!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        copied = Path(folder) / "copy.db"
+        _checked_copy(database, path, copied)
+        origin = _file(database, copied)
+        try:
+            origin.prepare()
+        except NewerSchemaError as error:
+            raise NewerSchemaError(f"{path} was made by a newer smolagents-memory; {database} is as it was") from error
+        with origin.reading() as source, database.writing() as target:
+            before = _vectors(target)
+            _replace_rows(source, target)
+            _renumber(target, *before)
+        origin.close()
+    database.close()  # the next use reads which place it is now
+
+
+def _file(database: Database, path: Path) -> Database:
+    return Database(Place(URL.create("sqlite", database=str(path))), database.faults)
+
+
+def _checked_copy(database: Database, path: Path, copied: Path) -> None:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            found = connection.execute(f"SELECT version_num FROM {tables.VERSION_TABLE}").fetchone()
+            ours = connection.execute(
+                "SELECT count(*) FROM sqlite_master WHERE name IN (?, ?)", (tables.VERSION_TABLE, tables.about.name)
+            ).fetchone()[0]
             whole = connection.execute("PRAGMA quick_check").fetchone()[0]
     except sqlite3.Error as error:
-        raise SessionStorageError(f"{path} is no backup of sessions ({error}); {database} is as it was") from error
-    if whole != "ok":
-        raise SessionStorageError(f"{path} is damaged ({whole}); {database} is as it was")
-    if found is None or found[0] > tables.HEAD:
-        raise NewerSchemaError(f"{path} was made by a newer smolagents-memory; {database} is as it was")
-    database.prepare()
-    if found[0] == tables.HEAD:
-        source = Database.at(f"sqlite:///{path}")
-        with source.reading() as origin, database.writing() as target:
-            for table in reversed(tables.metadata.sorted_tables):
-                target.execute(delete(table))
-            _copy_rows(origin, target)
-            _go_on_counting(target)
-        source.close()
-        return
-    raise SessionStorageError(
-        f"{path} has the older schema {found[0]}: open it once with SessionManager to migrate it"
-    )
+        raise database.faults.not_ours(f"{path} is no backup of ours ({error}); {database} is as it was") from error
+    if not ours or whole != "ok":
+        what = f"is damaged ({whole})" if ours else "is no backup of ours"
+        raise database.faults.not_ours(f"{path} {what}; {database} is as it was")
+    copy_sqlite(path, copied)
 
 
-def _copy_rows(source: Connection, target: Connection) -> None:
+def _replace_rows(source: Connection, target: Connection) -> None:
+    """Make one database hold what the other holds. The full text is made anew from the words."""
+    alone(target, "memories")
+    _forget_words(target)
+    for table in reversed(tables.metadata.sorted_tables):
+        target.execute(delete(table))
     for table in tables.metadata.sorted_tables:
         for part in source.execute(select(table)).mappings().partitions(_ROWS):
             target.execute(insert(table), [dict(row) for row in part])
+    _index_words(target)
+    _go_on_counting(target)
+
+
+def _vectors(connection: Connection) -> tuple[int, list[Any]]:
+    """The number of the last change, and the vectors that there are."""
+    vectors = tables.vectors.c
+    last = int(connection.execute(select(tables.changes.c.last)).scalar() or 0)
+    return last, list(connection.execute(select(vectors.id, vectors.scope_id)))
+
+
+def _renumber(connection: Connection, last: int, gone: list[Any]) -> None:
+    """Make every vector new, and those from before gone, to the indexes that processes have made of them."""
+    first = max(last, _vectors(connection)[0])
+    vectors = tables.vectors
+    connection.execute(update(vectors).values(id=vectors.c.id + first))
+    first *= 2
+    rows = [{"id": first + n, "scope_id": each.scope_id, "vector_id": each.id} for n, each in enumerate(gone, 1)]
+    for start in range(0, len(rows), _ROWS):
+        connection.execute(insert(tables.gone), rows[start : start + _ROWS])
+    connection.execute(update(tables.changes).values(last=first + len(rows)))
+
+
+def _forget_words(connection: Connection) -> None:
+    sqlite = connection.dialect.name == "sqlite"
+    statement = (
+        "INSERT INTO memory_words(memory_words) VALUES ('delete-all')" if sqlite else "DELETE FROM memory_words"
+    )
+    connection.exec_driver_sql(statement)
+
+
+def _index_words(connection: Connection) -> None:
+    """As `search/full_text.py` does it one by one: each word with the number of its scope in front."""
+    scoped = "scope_id || 'z' || replace(words, ' ', ' ' || scope_id || 'z')"
+    here = "FROM memory_items WHERE archived IS NULL AND words <> ''"
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"INSERT INTO memory_words(rowid, words) SELECT id, {scoped} {here}")
+    else:
+        words = f"array_to_tsvector(string_to_array(left({scoped}, {_LARGEST}), ' '))"
+        connection.exec_driver_sql(f"INSERT INTO memory_words (item_id, words) SELECT id, {words} {here}")
 
 
 def _go_on_counting(connection: Connection) -> None:

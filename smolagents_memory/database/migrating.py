@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smolagents_memory._errors import SessionStorageError
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import alone
@@ -25,11 +25,12 @@ def migrate(database: Database, version: str) -> None:
 
     kept = f"{database} is as it was"
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    scripts = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
     try:
-        with database._immediate() as connection:
+        with database.immediate() as connection:
             alone(connection, "schema")
-            if database._version(connection) == tables.HEAD:
+            if database.version_in(connection) == tables.HEAD:
                 return  # another process was faster
             if database.path is not None:  # nobody else can write now
                 copy = backup_path(database.path, version)
@@ -39,15 +40,13 @@ def migrate(database: Database, version: str) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, tables.HEAD)
     except Exception as error:
-        raise SessionStorageError(
+        raise database.faults.unavailable(
             f"{database} could not be brought from schema {version or 'none'} to {tables.HEAD} ({error}); {kept}"
         ) from error
 
 
 def _keep_copy(path: Path, copy: Path) -> None:
-    """A whole copy or none. One of an earlier attempt stays: it is the untouched one."""
-    if copy.exists():
-        return
+    """A whole copy or none, in place of an earlier attempt's: nothing is kept of an attempt that failed."""
     partial = copy.with_name(f"{copy.name}.partial")
     partial.unlink(missing_ok=True)
     copy_sqlite(path, partial)
@@ -61,7 +60,7 @@ def backup_path(path: Path, version: str) -> Path:
 
 def backup_paths(path: Path) -> list[Path]:
     """The copies that migrations left beside a database."""
-    return sorted(path.parent.glob(f"{path.name}.before-*"))
+    return sorted(path.parent.glob(f"{glob.escape(path.name)}.before-*"))
 
 
 def copy_sqlite(source: Path, target: Path) -> None:

@@ -117,8 +117,7 @@ def briefing(memory: Source, max_tokens: int | None = None) -> list[ChatMessage]
     """
     if max_tokens is not None and max_tokens < 1:
         raise ValueError(f"max_tokens is at least 1, not {max_tokens}")
-    steps = [step for step in read_memory(memory).steps if not is_prompt(step)]
-    messages = [message for step in steps for message in shown(step)]
+    messages = [message for step in read_memory(memory).steps if not is_prompt(step) for message in shown(step)]
     if max_tokens is None or sum(map(estimated_tokens, messages)) <= max_tokens:
         return messages
     first, room = messages[0], max_tokens

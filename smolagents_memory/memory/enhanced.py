@@ -12,13 +12,14 @@ from smolagents.memory import TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory._events import ANY, Events, Listener
+from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import review, tool_calls
-from smolagents_memory.search.limits import OWN_COLLECTION
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
 
 
@@ -32,11 +33,12 @@ class EnhancedAgentMemory(ObservedMemory):
     all of it lives in RAM.
 
     Args:
-        path_or_url: A folder, or a database URL (`postgresql://…`); None for RAM.
+        path_or_url: The place: a folder, a file, a database URL (`postgresql://…`), or a `Place`; None for RAM.
         system_prompt: As for smolagents' AgentMemory; `attach` takes the agent's.
         persistent: True for the folder "agent_memory", a path, or a store: another way to say where.
         vector: False to recall by words alone; a store to search by meaning there.
-        long_term: A store of your own for the texts (any with add, get, search and forget).
+        long_term: A store of your own for the texts: a `MemoryStore`. With only add, get, search and forget it is
+            taken too; what does not work then is named in a warning.
         vector_store: A store of your own for search by meaning.
         scope: Whose memories these are, such as `{"user": "u1"}`. Fixed for the object's life.
         embedder: "default", an `Embedder`, a function of a list of texts, or None.
@@ -62,7 +64,7 @@ class EnhancedAgentMemory(ObservedMemory):
 
     def __init__(
         self,
-        path_or_url: str | os.PathLike[str] | None = None,
+        path_or_url: str | os.PathLike[str] | Place | None = None,
         *,
         system_prompt: str = "",
         persistent: Any = None,

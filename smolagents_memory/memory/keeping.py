@@ -1,67 +1,50 @@
-"""Where an EnhancedAgentMemory keeps its memories: what it asks of that place, and the usual place, SQL."""
+"""Where an EnhancedAgentMemory keeps its memories: in SQL, the usual place, or in stores of the user's own."""
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Generic, TypeVar
 
+from smolagents_memory._progress import progress
+from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.memory.candidates_in_sql import asked_of_sql
+from smolagents_memory.memory.candidates_in_stores import StoreSource
 from smolagents_memory.memory.ranking import Ranker
-from smolagents_memory.memory.recalling import Found, Recall
+from smolagents_memory.memory.recalling import Fits, Found, Source, recalled
 from smolagents_memory.memory.reembedding import reembed
-from smolagents_memory.search.progress import progress
 from smolagents_memory.search.words import words
+from smolagents_memory.stores.adapting import as_store, lost_by
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.packing import searchable
 from smolagents_memory.stores.records import Draft, Record
+from smolagents_memory.stores.store_bank import StoreBank
 from smolagents_memory.stores.vault import Vault
 
 
 CHUNK = 1000  # memories in one transaction of a long list
 _UNWRITTEN = 64  # recalls whose traces wait in RAM before they are written together
 
-Fits = Callable[[dict[str, Any]], bool]
+AnyBank = TypeVar("AnyBank", Bank, StoreBank)
 
 
-class Keeper(ABC):
-    """What a memory needs of the place where it keeps its records."""
+class Keeper(ABC, Generic[AnyBank]):
+    """The memories of one bank: kept, recalled, and their use noted."""
 
-    @abstractmethod
-    def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
-        """Keep records in order. One that is there is strengthened if its key is in `reinforce`, else replaced."""
-
-    @abstractmethod
-    def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
-        """The records that are there, archived ones too."""
+    def __init__(self, bank: AnyBank, ranker: Ranker) -> None:
+        self.bank: AnyBank = bank
+        self._ranker = ranker
+        self._lock = threading.Lock()
+        self._uses: dict[int, tuple[float, float]] = {}
 
     @abstractmethod
-    def records(self, *, archived: bool | None = False) -> Iterator[Record]:
-        """All records in the order they were first added."""
+    def asked(self, query: str) -> AbstractContextManager[Source | None]:
+        """Where candidates for one query come from; None where nothing is."""
 
     @abstractmethod
-    def recall(self, query: str, k: int, now: float, fits: Fits | None) -> list[Found]:
-        """The best records for a query."""
-
-    @abstractmethod
-    def used(self, records: Sequence[Record], now: float, useful: float = 0.0) -> None:
-        """Note that records were recalled (`useful` 0), or that they helped or did not."""
-
-    @abstractmethod
-    def change(self, keys: Iterable[str], what: str, now: float) -> list[str]:
-        """ "forget", "archive", "restore", "pin" or "unpin" records; the keys of those that this changed."""
-
-    @abstractmethod
-    def histories(self) -> Iterable[Record]:
-        """The records that are not archived; their texts may be missing."""
-
-    def decay_due(self, now: float, every: float) -> bool:
-        """Whether forgetting should run now by itself."""
-        return False
-
-    @abstractmethod
-    def erase(self) -> bool:
-        """Make sure no byte of what was forgotten is left; False when that is not possible now."""
+    def write(self, drafts: list[Draft]) -> None:
+        """Keep memories, all or none."""
 
     @abstractmethod
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
@@ -69,56 +52,34 @@ class Keeper(ABC):
 
     @abstractmethod
     def stats(self) -> dict[str, Any]:
-        """What there is to know about the place."""
-
-    def flush(self) -> None:  # noqa: B027 — most places write at once
-        """Write what waits in RAM."""
+        """What there is to know about the place; `lost`: what a store lacks, and what does not work without it."""
 
     @abstractmethod
     def close(self) -> None:
         """Write what waits and let go."""
 
-
-class SqlKeeper(Keeper):
-    """The usual place: texts and vectors in SQL, the indexes made from them, all in one vault."""
-
-    def __init__(self, vault: Vault, scope: Mapping[str, Any] | None, ranker: Ranker) -> None:
-        self.vault = vault
-        self.bank = Bank(vault.database, scope)
-        self._recall = Recall(vault, self.bank, ranker)
-        self._lock = threading.Lock()
-        self._uses: dict[int, tuple[float, float]] = {}
-        self._inside = True
-        vault.enter()
-
     def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
-        vectors = self.vault.vectors
+        """Keep records in order. One that is there is strengthened if its key is in `reinforce`, else replaced."""
         with progress("Remembering", len(records), show=show) as advance:
             for start in range(0, len(records), CHUNK):
                 some = records[start : start + CHUNK]
-                there = self.bank.get_many([record.key for record in some if record.key in reinforce])
-                drafts = [Draft(r, " ".join(words(searchable(r.value))), reinforce=r.key in reinforce) for r in some]
-                new = [draft for draft in drafts if draft.record.key not in there]
-                if vectors is not None:
-                    matrices = vectors.of_documents([searchable(draft.record.value) for draft in new])
-                    for draft, matrix in zip(new, matrices, strict=True):
-                        draft.vectors = matrix
-                self.bank.put(drafts, vectors.name if vectors is not None else None)
+                self.write([Draft(record, reinforce=record.key in reinforce) for record in some])
                 advance(len(some))
-        if len(records) >= CHUNK:
-            self.refresh()
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
-        return self.bank.get_many(keys)
 
     def records(self, *, archived: bool | None = False) -> Iterator[Record]:
+        """All records in the order they were first added."""
         self.flush()
         return self.bank.records(archived=archived)
 
     def recall(self, query: str, k: int, now: float, fits: Fits | None) -> list[Found]:
-        return self._recall(query, k, now=now, fits=fits, words_only=not self.vault.is_whole())
+        """The best records for a query."""
+        if k <= 0 or not query.strip():
+            return []
+        with self.asked(query) as source:
+            return recalled(source, self._ranker, k, now, fits) if source is not None else []
 
     def used(self, records: Sequence[Record], now: float, useful: float = 0.0) -> None:
+        """Note that records were recalled (`useful` 0), or that they helped or did not."""
         if useful:
             self.bank.touch({}, {record.id: useful for record in records})
             return
@@ -131,12 +92,14 @@ class SqlKeeper(Keeper):
             self.flush()
 
     def flush(self) -> None:
+        """Write what waits in RAM."""
         with self._lock:
             uses, self._uses = self._uses, {}
         if uses:
             self.bank.touch(uses)
 
     def change(self, keys: Iterable[str], what: str, now: float) -> list[str]:
+        """ "forget", "archive", "restore", "pin" or "unpin" records; the keys of those that this changed."""
         if what == "forget":
             return [record.key for record in self.bank.forget(keys)]
         if what == "archive":
@@ -146,20 +109,39 @@ class SqlKeeper(Keeper):
         return [key for key in keys if self.bank.pin(key, what == "pin")]
 
     def histories(self) -> Iterable[Record]:
+        """The records that are not archived; their texts may be missing."""
         self.flush()
         return self.bank.histories()
 
-    def decay_due(self, now: float, every: float) -> bool:
-        return self.bank.take_turn(now, every)
 
-    def erase(self) -> bool:
-        return self.bank.erase()
+class SqlKeeper(Keeper[Bank]):
+    """The usual place: texts and vectors in SQL, the indexes made from them, all in one vault."""
 
-    def refresh(self) -> None:
-        """Bring the indexes up to date now, so that the next recall need not."""
-        indexes = self.vault.indexes
-        if indexes is not None:
-            indexes.catch_up(self.bank.name)
+    def __init__(self, vault: Vault, scope: Mapping[str, Any] | None, ranker: Ranker) -> None:
+        super().__init__(Bank(vault.database, scope), ranker)
+        self.vault = vault
+        self._inside = True
+        vault.enter()
+
+    def asked(self, query: str) -> AbstractContextManager[Source | None]:
+        return asked_of_sql(self.vault, self.bank.name, query)
+
+    def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
+        super().put(records, reinforce=reinforce, show=show)
+        if len(records) >= CHUNK and self.vault.indexes is not None:  # so that the next recall need not wait
+            self.vault.indexes.catch_up(self.bank.name)
+
+    def write(self, drafts: list[Draft]) -> None:
+        vectors = self.vault.vectors
+        there = self.bank.get_many([draft.record.key for draft in drafts if draft.reinforce])
+        new = [draft for draft in drafts if draft.record.key not in there]
+        for draft in drafts:
+            draft.words = " ".join(words(searchable(draft.record.value)))
+        if vectors is not None:
+            matrices = vectors.of_documents([searchable(draft.record.value) for draft in new])
+            for draft, matrix in zip(new, matrices, strict=True):
+                draft.vectors = matrix
+        self.bank.put(drafts, vectors.name if vectors is not None else None)
 
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         embedded = reembed(self.vault, show=show)
@@ -176,6 +158,7 @@ class SqlKeeper(Keeper):
             "not embedded": self.vault.missing(),
             "index": indexes.serving(self.bank.name) if indexes is not None else "words alone",
             "leads": indexes.leads if indexes is not None else False,
+            "lost": {},
         }
 
     def close(self) -> None:
@@ -184,3 +167,43 @@ class SqlKeeper(Keeper):
             inside, self._inside = self._inside, False
         if inside:
             self.vault.leave()
+
+
+class StoreKeeper(Keeper[StoreBank]):
+    """Memories in a store for their texts and, if there is one, a second store that finds them by meaning.
+
+    A store for texts that has vectors itself finds by meaning too, unless words alone are asked for.
+    """
+
+    def __init__(self, texts: Any, vectors: Any, ranker: Ranker, *, by_words: bool = False) -> None:
+        super().__init__(StoreBank(as_store(texts), as_store(vectors) if vectors is not None else None), ranker)
+        itself = None if by_words or "vectors" not in self.bank.texts.abilities else self.bank.texts
+        self._meaning = self.bank.vectors or itself
+        self.lost = lost_by(texts)
+
+    def asked(self, query: str) -> AbstractContextManager[Source | None]:
+        return nullcontext(StoreSource(self.bank, self._meaning, query))
+
+    def write(self, drafts: list[Draft]) -> None:
+        self.bank.put(drafts)
+
+    def reindex(self, *, show: bool | None = None) -> dict[str, int]:
+        return {"embedded": self.bank.complete(), "rebuilt": 0}
+
+    def stats(self) -> dict[str, Any]:
+        self.flush()
+        archived = [record.archived is not None for record in self.bank.records(archived=None)]
+        memories, vectors = archived.count(False), self.bank.vectors
+        return {
+            "memories": memories,
+            "archived": archived.count(True),
+            "embedder": None if self._meaning is None else repr(self._meaning),
+            "not embedded": 0 if vectors is None else max(0, memories - len(vectors)),
+            "index": "words alone" if self._meaning is None else type(self._meaning).__name__,
+            "leads": False,
+            "lost": self.lost,
+        }
+
+    def close(self) -> None:
+        self.flush()
+        self.bank.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,19 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
-from smolagents_memory._log import logger
+from smolagents_memory._log import logger, warn_of_loss
+from smolagents_memory.codec.plain_json import pack
 from smolagents_memory.memory.documents import parts_of
-from smolagents_memory.memory.foreign_keeping import StoreKeeper
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
-from smolagents_memory.memory.keeping import Keeper, SqlKeeper
+from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.serving import Serving
-from smolagents_memory.search.embedding import digest, resolved_embedder
-from smolagents_memory.search.limits import OWN_COLLECTION
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION
+from smolagents_memory.search.embedding import resolved_embedder
+from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.packing import pack
 from smolagents_memory.stores.records import Record
+from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
 from smolagents_memory.stores.vault import open_vault
 
@@ -47,32 +49,37 @@ class Memory(Hit[Any]):
 def opened_keeper(
     path_or_url: Any,
     *,
-    persistent: Any,
-    vector: Any,
-    long_term: Any,
-    vector_store: Any,
-    scope: Mapping[str, Any] | None,
-    embedder: Any,
     ranker: Ranker,
+    embedder: Any = "default",
+    scope: Mapping[str, Any] | None = None,
+    vector: Any = True,
+    vector_store: Any = None,
+    long_term: Any = None,
+    persistent: Any = None,
     own_collection: int = OWN_COLLECTION,
-) -> Keeper:
+) -> Keeper[Any]:
     """The place that a memory's arguments name."""
-    if _is_store(persistent):
+    if is_store(persistent):
         long_term, persistent = long_term or persistent, None
-    if _is_store(vector):
+    if is_store(vector):
         vector_store, vector = vector_store or vector, True
     if persistent is not None and persistent is not False and path_or_url is None:
         path_or_url = DEFAULT_FOLDER if persistent is True else persistent
-    if _is_store(path_or_url):
+    if is_store(path_or_url):
         long_term, path_or_url = long_term or path_or_url, None
     if long_term is not None or vector_store is not None:
         if scope is not None:
             raise UnsupportedValueError("with stores of your own, give the scope to the stores (SqlStore(…, scope=…))")
         if long_term is None:
             vault = open_vault(path_or_url, None)
-            long_term = SqlStore(None if vault.database.in_ram else str(vault.database.url))
-        return StoreKeeper(long_term, vector_store if vector else None, ranker)
+            long_term = SqlStore(vault.database.place)
+        stores = StoreKeeper(long_term, vector_store if vector else None, ranker, by_words=not vector)
+        if stores.lost:
+            lost = "".join(f"\n  no {name}: {what}" for name, what in stores.lost.items())
+            warn_of_loss(f"{type(long_term).__name__} has less than the six methods of a MemoryStore:{lost}")
+        return stores
     vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None, own_collection=own_collection)
+    reread(vault.database)
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
         vault.checked = True
@@ -80,15 +87,11 @@ def opened_keeper(
     return keeper
 
 
-def _is_store(given: Any) -> bool:
-    return all(callable(getattr(given, name, None)) for name in ("add", "get", "search", "forget"))
-
-
 class LongTerm:
     """Long-term memory over a Keeper. Any number of threads may use it."""
 
     def __init__(
-        self, keeper: Keeper, curve: ForgettingCurve, clock: Callable[[], float], tell: Callable[..., None]
+        self, keeper: Keeper[Any], curve: ForgettingCurve, clock: Callable[[], float], tell: Callable[..., None]
     ) -> None:
         self.keeper, self.curve, self.clock = keeper, curve, clock
         self.serving = Serving()
@@ -110,7 +113,7 @@ class LongTerm:
     def remember_document(self, text: str, source: str) -> list[str]:
         """Keep a text in neighbouring parts; parts of an earlier version that are no more are forgotten."""
         parts = parts_of(text)
-        name = digest(source)
+        name = _digest(source)
         keys = [f"d-{name}-{number}" for number in range(len(parts))]
         old = [
             r.key for r in self.keeper.records(archived=None) if r.source == source and r.key.startswith(f"d-{name}-")
@@ -150,7 +153,7 @@ class LongTerm:
 
     def feedback(self, key: str, useful: bool) -> bool:
         """Note whether a memory helped."""
-        record = self.keeper.get_many([checked_key(key)]).get(key)
+        record = self.get(key)
         if record is None:
             return False
         self.keeper.used([record], self.clock(), 1.0 if useful else -1.0)
@@ -159,7 +162,8 @@ class LongTerm:
 
     def get(self, key: str) -> Record | None:
         """A memory by its key, archived or not."""
-        return self.keeper.get_many([checked_key(key)]).get(key)
+        found: Record | None = self.keeper.bank.get_many([checked_key(key)]).get(key)
+        return found
 
     # -- forgetting --------------------------------------------------------------------------------------------
 
@@ -192,7 +196,7 @@ class LongTerm:
 
     def decay_if_due(self) -> None:
         """Run `decay` by itself, at most once in the curve's `every` days."""
-        if self.curve.every > 0 and self.keeper.decay_due(self.clock(), self.curve.every * DAY):
+        if self.curve.every > 0 and self.keeper.bank.take_turn(self.clock(), self.curve.every * DAY):
             self.decay()
 
     def purge(self) -> list[str]:
@@ -200,7 +204,7 @@ class LongTerm:
         now = self.clock()
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
-        if not self.keeper.erase():
+        if not self.keeper.bank.erase():
             logger.warning("a reader has the database open: bytes of deleted memories stay until purge runs again")
         return gone
 
@@ -230,7 +234,12 @@ class LongTerm:
         key, text, meta = given.get("key"), given["text"], checked_meta(given.get("meta"))
         pack(meta, "metadata")
         record = Record(
-            checked_key(key) if key is not None else f"m-{digest(text)}", text, meta, given.get("kind") or "memory",
+            checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, given.get("kind") or "memory",
             source, float(importance), now, now,
         )  # fmt: skip
         return record, key is not None
+
+
+def _digest(text: str) -> str:
+    """A short name for a text: the same text has the same."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

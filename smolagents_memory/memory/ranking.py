@@ -61,6 +61,10 @@ class Candidate:
     place: int | None
     words: str
     length: int
+    created: float
+    touched: float
+    importance: float
+    useful: float
     lexical: float = 0.0
     vector: float | None = None
     cosine: float = 0.0

@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 
 from smolagents_memory._log import logger
-from smolagents_memory.search.progress import progress
-from smolagents_memory.stores import schema
-from smolagents_memory.stores.packing import searchable
-from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, take_numbers
+from smolagents_memory._progress import progress
+from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.database import tables
+from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, take_numbers, writing_memories
 from smolagents_memory.stores.vault import Vault, missing_statement
 
 
@@ -55,8 +55,8 @@ def reembed(vault: Vault, *, show: bool | None = None) -> int:
 def _without_vectors(vault: Vault, after: int) -> Sequence[Any]:
     """The next rows that have no vectors of the vault's embedder, by number."""
     assert vault.vectors is not None
-    items, embedders = schema.items.c, schema.embedders.c
-    with vault.database.read() as connection:
+    items, embedders = tables.items.c, tables.embedders.c
+    with vault.database.reading() as connection:
         current = connection.execute(select(embedders.id).where(embedders.name == vault.vectors.name)).scalar()
         statement = missing_statement(current, None, RECORDS.add_columns(items.scope_id)).where(items.id > after)
         return connection.execute(statement.order_by(items.id).limit(BATCH)).all()
@@ -65,9 +65,11 @@ def _without_vectors(vault: Vault, after: int) -> Sequence[Any]:
 def _embed(vault: Vault, rows: Sequence[Any]) -> None:
     """Embed rows and put their vectors in the place of the old ones, in one transaction."""
     assert vault.vectors is not None
-    matrices = vault.vectors.of_documents([searchable(record_of(row).value) for row in rows])
-    items, vectors = schema.items.c, schema.vectors.c
-    with vault.database.write() as connection:
+    envelope = vault.database.envelope
+    # of one that is damaged the empty text: it is left out of every result, and must not come again and again
+    matrices = vault.vectors.of_documents([searchable(record_of(envelope, row).value) for row in rows])
+    items, vectors = tables.items.c, tables.vectors.c
+    with writing_memories(vault.database) as connection:
         embedder = embedder_id(connection, vault.vectors.name)
         values = {row.id: row.value for row in rows}
         now = connection.execute(select(items.id, items.value, items.archived).where(items.id.in_(list(values)))).all()
@@ -88,12 +90,12 @@ def _embed(vault: Vault, rows: Sequence[Any]) -> None:
                      "parts": len(matrix), "live": there[row.id] is None, "vector": vector.tobytes()}
                 )  # fmt: skip
                 number += 1
-        connection.execute(delete(schema.vectors).where(vectors.item_id.in_(list(there))))
+        connection.execute(delete(tables.vectors).where(vectors.item_id.in_(list(there))))
         if gone:
-            connection.execute(insert(schema.gone), gone)
+            connection.execute(insert(tables.gone), gone)
         if new:
-            connection.execute(insert(schema.vectors), new)
-        connection.execute(update(schema.items).where(items.id.in_(list(there))).values(embedder_id=embedder))
+            connection.execute(insert(tables.vectors), new)
+        connection.execute(update(tables.items).where(items.id.in_(list(there))).values(embedder_id=embedder))
 
 
 class _Alone:
@@ -101,10 +103,10 @@ class _Alone:
 
     def __init__(self, vault: Vault) -> None:
         self._lock: Any = None
-        if vault.database.file is not None:
+        if vault.database.path is not None:
             from filelock import FileLock
 
-            self._lock = FileLock(str(Path(f"{vault.database.file}.embedding")), thread_local=False)
+            self._lock = FileLock(str(Path(f"{vault.database.path}.embedding")), thread_local=False)
 
     def __enter__(self) -> bool:
         if self._lock is None:

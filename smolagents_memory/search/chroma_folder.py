@@ -13,6 +13,8 @@ from smolagents_memory._errors import StoreBusyError, StoreUnavailableError
 from smolagents_memory._log import logger
 
 
+OWN_COLLECTION = 10_000  # memories from which on a named scope has a Chroma collection of its own
+
 _open: WeakValueDictionary[str, ChromaFolder] = WeakValueDictionary()
 _open_lock = threading.Lock()
 _ATTEMPTS = 2  # openings in a row that died before the folder is given up and made anew

@@ -13,17 +13,17 @@ from sqlalchemy import Connection, func, select
 
 from smolagents_memory._files import write_whole
 from smolagents_memory._log import logger
+from smolagents_memory._progress import progress
+from smolagents_memory.database import tables
 from smolagents_memory.search.chroma_folder import ChromaFolder
-from smolagents_memory.search.exact import Floats, Rows, dropped
-from smolagents_memory.search.progress import progress
-from smolagents_memory.stores import schema
+from smolagents_memory.search.exact import Floats, Rows, dropped, newer
 
 
 FLUSH = 1000  # vectors that wait in RAM, searched exactly, before they go into Chroma together
 BATCH = 2000
 _PROBES = 5
 
-_vectors = schema.vectors.c
+_vectors = tables.vectors.c
 
 
 class ChromaIndex:
@@ -83,7 +83,7 @@ class ChromaIndex:
     @property
     def bytes(self) -> int:
         """What it takes in RAM of our own."""
-        return sum(len(rows) * (self.dimensions * 4 + 24) for rows in self._tail)
+        return sum(len(rows) * (self.dimensions * 4 + 8) for rows in self._tail)
 
     def flush(self) -> None:
         """Write what waits in RAM into Chroma."""
@@ -108,14 +108,13 @@ class ChromaIndex:
     def make_anew(self, connection: Connection, *, whole_folder: bool = False) -> None:
         """Throw the collection away and fill a new one from the vectors in SQL."""
         with self._lock:
-            self.rebuilt += 1
             client = self.folder.make_anew() if whole_folder else self.folder.client()
             self._generation = self.folder.generation
             self._state_file().unlink(missing_ok=True)
             self._collection = self._create(client)
             self._tail, self._dropped, self._flushed, self._last = [], set(), 0, 0
             total = self._count_in_sql(connection)
-            now = connection.execute(select(schema.changes.c.last)).scalar() or 0
+            now = connection.execute(select(tables.changes.c.last)).scalar() or 0
             with progress("Filling Chroma from SQL", total, unit="vectors") as advance:
                 self._take_newer(connection, advance, straight=True)
             self._last = int(now)
@@ -135,6 +134,7 @@ class ChromaIndex:
         if self.folder.died_opening():
             logger.warning("processes died opening %s: it is made anew from SQL", self.folder.path)
             self.make_anew(connection, whole_folder=True)
+            self.rebuilt += 1
             return
         try:
             client = self.folder.client()
@@ -148,8 +148,10 @@ class ChromaIndex:
                     self._held = int(state["count"])
                 return
             reason = "it does not hold what it should" if state else "it is new"
+            self.rebuilt += bool(state)
         except Exception as error:  # noqa: BLE001 — a damaged folder raises anything, and SQL holds all of it
             reason = f"it cannot be read ({error})"
+            self.rebuilt += 1
         damaged = self._collection is not None or reason.startswith("it cannot")
         if damaged:
             logger.warning("the Chroma folder %s is made anew from SQL: %s", self.folder.path, reason)
@@ -185,7 +187,7 @@ class ChromaIndex:
         self._tail, self._dropped, self._flushed, self._last = [], set(), change, change
         self._dropped.update(dropped(connection, self.scope, change))
         self._take_newer(connection)
-        self._last = int(connection.execute(select(schema.changes.c.last)).scalar() or 0)
+        self._last = int(connection.execute(select(tables.changes.c.last)).scalar() or 0)
         self.flush()
 
     def _create(self, client: Any) -> Any:
@@ -219,11 +221,7 @@ class ChromaIndex:
     def _take_newer(self, connection: Connection, advance: Any = None, *, straight: bool = False) -> None:
         last = self._last
         while True:
-            statement = select(_vectors.id, _vectors.item_id, _vectors.parts, _vectors.vector).where(
-                _vectors.scope_id == self.scope, _vectors.id > last, _vectors.embedder_id == self.embedder,
-                _vectors.live.is_(True),
-            )  # fmt: skip
-            found = connection.execute(statement.order_by(_vectors.id).limit(BATCH)).all()
+            found = newer(connection, self.scope, self.embedder, last, BATCH)
             if not found:
                 return
             rows = Rows.of(found, self.dimensions)
@@ -236,7 +234,7 @@ class ChromaIndex:
             last = found[-1][0]
 
     def _count_in_sql(self, connection: Connection) -> int:
-        statement = select(func.count()).select_from(schema.vectors).where(
+        statement = select(func.count()).select_from(tables.vectors).where(
             _vectors.scope_id == self.scope, _vectors.embedder_id == self.embedder, _vectors.live.is_(True)
         )  # fmt: skip
         return int(connection.execute(statement).scalar() or 0)

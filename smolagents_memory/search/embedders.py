@@ -43,25 +43,16 @@ class ChromaEmbedder(CallableEmbedder):
         super().__init__(function, name=name or f"chroma:{given() if callable(given) else type(function).__name__}")
 
 
-class ChromaDefaultEmbedder:
+class ChromaDefaultEmbedder(CallableEmbedder):
     """Chroma's own default model, fetched when this is built if it is not in Chroma's cache yet.
 
     The file is all-MiniLM-L6-v2, as in the extra `offline`: the vectors of the two go together.
     """
 
-    name = "all-MiniLM-L6-v2"
     dimensions = 384
 
     def __init__(self, timeout: float = 120.0) -> None:
-        self._function = _fetched(timeout)
-
-    def embed_documents(self, texts: Sequence[str]) -> Any:
-        """One row of 384 floats a text."""
-        return self._function(list(texts))
-
-    def embed_query(self, text: str) -> Any:
-        """The 384 floats of one text."""
-        return self._function([text])[0]
+        super().__init__(_fetched(timeout), name="all-MiniLM-L6-v2")
 
 
 def _fetched(timeout: float) -> Any:

@@ -1,10 +1,7 @@
-"""From texts to vectors: the protocol, the default, and long texts in parts."""
+"""From texts to vectors: the protocol, the default, and an embedder made safe."""
 
 from __future__ import annotations
 
-import hashlib
-import math
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -12,13 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from smolagents_memory._errors import EmbeddingError, MissingExtraError
 from smolagents_memory._log import logger
+from smolagents_memory.search.parts import query_sentences, split_by_characters
 
 
-_PART = 1000  # characters of a part, for embedders that do not say how they would split
 _CACHED = 256  # queries whose vectors are kept
-_LONG_QUERY = 24  # words; a longer query is also taken sentence by sentence
-_SENTENCES = 8
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _default: dict[str, Embedder | None] = {}  # loaded once a process
 _default_lock = threading.Lock()
 
@@ -146,52 +140,3 @@ class Vectors:
         matrix = numpy.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0)
         lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
         return numpy.ascontiguousarray(matrix / numpy.where(lengths > 0, lengths, 1.0), dtype=numpy.float32)
-
-
-def query_sentences(query: str) -> list[str]:
-    """A long query's sentences: most of a long instruction says nothing about what is looked for.
-
-    >>> query_sentences("Where is the key?")
-    ['Where is the key?']
-    """
-    if len(query.split()) < _LONG_QUERY:
-        return [query]
-    sentences = [part.strip() for part in _SENTENCE.split(query[:20_000]) if len(part.split()) > 1]
-    if len(sentences) <= 1:
-        return [query]
-    if len(sentences) > _SENTENCES:  # neighbours together, so that nothing is left out
-        size = -(-len(sentences) // _SENTENCES)
-        sentences = [" ".join(sentences[i : i + size]) for i in range(0, len(sentences), size)]
-    return sentences
-
-
-def split_by_characters(text: str) -> list[str]:
-    """Parts of some thousand characters, at spaces where there are any; neighbours overlap by a tenth."""
-    if len(text) <= _PART:
-        return [text]
-    parts = []
-    start = 0
-    while start < len(text):
-        stop = min(len(text), start + _PART)
-        if stop < len(text):
-            space = text.rfind(" ", start + _PART // 2, stop)
-            stop = space if space > 0 else stop
-        parts.append(text[start:stop])
-        if stop == len(text):
-            break
-        start = max(start + 1, stop - _PART // 10)
-    return parts
-
-
-def best_of_parts(cosine: float, parts: int, deviation: float = 0.1) -> float:
-    """The similarity of the best of several parts, made fair: of many parts, the best looks good by chance.
-
-    The best of n independent ones is some sqrt(2 ln n) deviations above the mean; the parts of one text are alike, so
-    about half of that is taken off.
-    """
-    return cosine - 0.48 * deviation * math.sqrt(2 * math.log(parts)) if parts > 1 else cosine
-
-
-def digest(text: str) -> str:
-    """A short name for a text: the same text has the same."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

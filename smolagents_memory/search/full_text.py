@@ -15,8 +15,6 @@ from sqlalchemy import Connection, text
 class FullText(Protocol):
     """What a database's full-text index does for us. `rows` are (memory's id, scope's id, its words)."""
 
-    def create(self, connection: Connection) -> None: ...
-
     def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None: ...
 
     def remove(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None: ...
@@ -26,8 +24,6 @@ class FullText(Protocol):
     def candidates(
         self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int
     ) -> list[int]: ...
-
-    def erase(self, connection: Connection) -> None: ...
 
 
 def full_text_of(connection: Connection) -> FullText:
@@ -42,10 +38,6 @@ def _scoped(scope: int, words: str) -> str:
 
 class SqliteText:
     """One FTS5 table for all scopes. It keeps no text of its own: what it holds can be made again from the words."""
-
-    def create(self, connection: Connection) -> None:
-        connection.exec_driver_sql("CREATE VIRTUAL TABLE memory_words USING fts5(words, tokenize='ascii', content='')")
-        connection.exec_driver_sql("CREATE VIRTUAL TABLE memory_word_counts USING fts5vocab(memory_words, 'row')")
 
     def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
         if rows:
@@ -83,19 +75,11 @@ class SqliteText:
         )
         return [row[0] for row in rows]
 
-    def erase(self, connection: Connection) -> None:
-        """Deleted words stay in FTS5's segments until these are merged."""
-        connection.exec_driver_sql("INSERT INTO memory_words(memory_words) VALUES ('optimize')")
-
 
 class PostgresText:
     """A table of tsvectors under a GIN index. The stems are ours, so a search means the same as in SQLite."""
 
     LARGEST = 900_000  # bytes of words: a tsvector takes a megabyte
-
-    def create(self, connection: Connection) -> None:
-        connection.execute(text("CREATE TABLE memory_words (item_id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)"))
-        connection.execute(text("CREATE INDEX memory_words_gin ON memory_words USING GIN (words)"))
 
     def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
         statement = text("INSERT INTO memory_words VALUES (:item, array_to_tsvector(:words))")
@@ -144,9 +128,6 @@ class PostgresText:
             "LIMIT :limit"
         )
         return [row[0] for row in connection.execute(statement, parameters)]
-
-    def erase(self, connection: Connection) -> None:
-        """Postgres reclaims the bytes itself, when VACUUM FULL runs outside of a transaction (`Database.vacuum`)."""
 
 
 def _lexeme(scope: int, word: str) -> str:

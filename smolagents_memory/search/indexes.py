@@ -5,27 +5,27 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy
 from sqlalchemy import Connection, bindparam, select
 
 from smolagents_memory._log import logger
-from smolagents_memory.search.chroma_folder import ChromaFolder
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.many import chunks, numbered
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION, ChromaFolder
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
 from smolagents_memory.search.exact import ExactIndex, Floats
-from smolagents_memory.search.limits import OWN_COLLECTION
-from smolagents_memory.stores import schema
-from smolagents_memory.stores.database import Database
-from smolagents_memory.stores.rows import chunks, numbered
+from smolagents_memory.search.spread import DEVIATION, with_experience
 
 
 KEPT_BYTES = 512 * 1024 * 1024  # of scopes in RAM; the ones not used for longest go first
 SAMPLE = 512  # vectors from which a scope's mean similarity is estimated
-_PRIOR = 10  # how many texts the general experience counts for, in a scope that holds few
-_PRIOR_DEVIATION = 0.1
 
-_vectors = schema.vectors.c
+_vectors = tables.vectors.c
 # each recall's statements are written out: hundreds of numbers as parameters would cost more than running them
 _OF_ITEMS = (
     "SELECT item_id, parts, vector FROM memory_vectors "
@@ -36,9 +36,9 @@ _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
 )
 _SCOPE = (
-    select(schema.scopes.c.id, schema.scopes.c.live, schema.changes.c.last)
-    .join(schema.changes, schema.changes.c.id == 1)
-    .where(schema.scopes.c.name == bindparam("name"))
+    select(tables.scopes.c.id, tables.scopes.c.live, tables.changes.c.last)
+    .join(tables.changes, tables.changes.c.id == 1)
+    .where(tables.scopes.c.name == bindparam("name"))
 )
 _MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
 
@@ -68,7 +68,7 @@ class Indexes:
     def embedder_id(self, connection: Connection) -> int | None:
         """The number of the embedder in the database; None before anything was embedded with it."""
         if self._embedder is None:
-            table = schema.embedders.c
+            table = tables.embedders.c
             self._embedder = connection.execute(select(table.id).where(table.name == self.vectors.name)).scalar()
         return self._embedder
 
@@ -120,12 +120,10 @@ class Indexes:
         """For each query the mean and deviation of its similarity to the scope's texts, from a sample."""
         sample = self._sample(connection, scope, live)
         if not len(sample):
-            return [(0.0, _PRIOR_DEVIATION) for _ in queries]
+            return [(0.0, DEVIATION) for _ in queries]
         cosines = sample @ queries.T
-        count = len(sample)
-        variance = (cosines.var(axis=0) * count + _PRIOR_DEVIATION**2 * _PRIOR) / (count + _PRIOR)
-        means = cosines.mean(axis=0) * count / (count + _PRIOR)
-        return list(zip(means.tolist(), numpy.sqrt(variance).tolist(), strict=True))
+        means, deviations = with_experience(cosines.mean(axis=0), cosines.var(axis=0), len(sample))
+        return list(zip(means.tolist(), deviations.tolist(), strict=True))
 
     def flush(self) -> None:
         """Write what waits in RAM into Chroma."""
@@ -133,19 +131,24 @@ class Indexes:
             if isinstance(index, ChromaIndex) and self.leads:
                 index.flush()
 
+    @contextmanager
+    def _named(self, name: str) -> Iterator[tuple[Connection, int, ExactIndex | ChromaIndex | None]]:
+        """A connection, the last change that it sees, and the index of the scope of that name."""
+        with self.database.reading() as connection:
+            state = connection.execute(_SCOPE, {"name": name}).first()
+            index = self.of(connection, state.id, state.live) if state is not None else None
+            yield connection, state.last if state is not None else 0, index
+
     def of_name(self, name: str) -> ExactIndex | ChromaIndex | None:
         """The index of the scope of that name."""
-        with self.database.read() as connection:
-            state = connection.execute(_SCOPE, {"name": name}).first()
-            return self.of(connection, state.id, state.live) if state is not None else None
+        with self._named(name) as (_, _, index):
+            return index
 
     def catch_up(self, name: str) -> None:
         """Bring the index of the scope of that name up to date with SQL."""
-        with self.database.read() as connection:
-            state = connection.execute(_SCOPE, {"name": name}).first()
-            index = self.of(connection, state.id, state.live) if state is not None else None
-            if state is not None and index is not None:
-                index.refresh(connection, state.last)
+        with self._named(name) as (connection, last, index):
+            if index is not None:
+                index.refresh(connection, last)
         self.flush()
 
     def serving(self, name: str) -> str:
@@ -155,16 +158,15 @@ class Indexes:
 
     def repair(self, name: str) -> int:
         """Compare the scope's Chroma collection with SQL and make it anew if it differs; how often it had to be."""
-        with self.database.read() as connection:
-            state = connection.execute(_SCOPE, {"name": name}).first()
-            index = self.of(connection, state.id, state.live) if state is not None else None
-            if state is None or not isinstance(index, ChromaIndex):
+        with self._named(name) as (connection, last, index):
+            if not isinstance(index, ChromaIndex):
                 return 0
             before = index.rebuilt
-            index.refresh(connection, state.last)
+            index.refresh(connection, last)
             index.flush()
             if index.rebuilt == before and not index.is_whole(connection):
                 index.make_anew(connection)
+                index.rebuilt += 1
             return index.rebuilt - before
 
     def close(self) -> None:
@@ -198,14 +200,14 @@ class Indexes:
         return index
 
     def _is_default(self, connection: Connection, scope: int) -> bool:
-        table = schema.scopes.c
+        table = tables.scopes.c
         if self._default is None:
             self._default = connection.execute(select(table.id).where(table.name == "")).scalar()
         return scope == self._default
 
     def _bank_name(self, connection: Connection) -> str:
         if self._bank is None:
-            table = schema.about.c
+            table = tables.about.c
             self._bank = str(connection.execute(select(table.value).where(table.name == "bank")).scalar())
         return self._bank
 

@@ -1,10 +1,13 @@
-"""From a text to the words it is found by: lower case, without accents, English endings off (Porter's stemmer)."""
+"""From a text to the words it is found by: lower case, without accents, English endings off (Porter's algorithm)."""
 
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 from functools import lru_cache
+
+import snowballstemmer
 
 
 # What every English question is made of; in a query these find nothing but noise.
@@ -19,6 +22,7 @@ STOP_WORDS = frozenset(
     when where which while who whom whose why will with won would wouldn you your yours yourself yourselves
     """.split()  # noqa: SIM905 — a list of words reads as one
 )
+ANALYSER = "2"  # another one whenever `words` gives something else: what is kept by the old words is then read anew
 LONGEST = 64  # characters of a word that are told apart; hashes and the like stay distinct, megabytes do not
 
 _WORD = re.compile(r"[^\W_]+")
@@ -72,20 +76,14 @@ def _without_accents(word: str) -> str:
     return unicodedata.normalize("NFC", plain) or word
 
 
-# -- Porter's algorithm (1980), for lower-case ASCII words ---------------------------------------------------------
+class _Stemmer(threading.local):
+    """One a thread: it works on a word in place."""
 
-_SHAPE = str.maketrans({c: "v" if c in "aeiou" else "c" for c in "abcdefghijklmnopqrstuvwxz"})
-_STEP_2 = {
-    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble", "alli": "al",
-    "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
-    "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble",
-    "logi": "log",
-}  # fmt: skip
-_STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
-_STEP_4 = (
-    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize", "ion",
-    "al", "er", "ic", "ou",
-)  # fmt: skip
+    def __init__(self) -> None:
+        self.stem = snowballstemmer.stemmer("porter").stemWord
+
+
+_stemmer = _Stemmer()
 
 
 def stem(word: str) -> str:
@@ -96,74 +94,4 @@ def stem(word: str) -> str:
     """
     if len(word) <= 2 or not (word.isascii() and word.isalpha()):
         return word
-    word = _step_1(word)
-    word = _replaced(word, _STEP_2)
-    word = _replaced(word, _STEP_3)
-    for ending in _STEP_4:
-        if word.endswith(ending):
-            rest = word[: -len(ending)]
-            if _measure(rest) > 1 and (ending != "ion" or rest.endswith(("s", "t"))):
-                word = rest
-            break
-    if word.endswith("e"):
-        rest = word[:-1]
-        if _measure(rest) > 1 or (_measure(rest) == 1 and not _short(rest)):
-            word = rest
-    if word.endswith("ll") and _measure(word) > 1:
-        word = word[:-1]
-    return word
-
-
-def _step_1(word: str) -> str:
-    if word.endswith(("sses", "ies")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith("ss"):
-        word = word[:-1]
-    if word.endswith("eed"):
-        if _measure(word[:-3]) > 0:
-            word = word[:-1]
-    else:
-        for ending in ("ed", "ing"):
-            rest = word[: -len(ending)]
-            if word.endswith(ending) and "v" in _shape(rest):
-                word = _mended(rest)
-                break
-    if word.endswith("y") and "v" in _shape(word[:-1]):
-        word = word[:-1] + "i"
-    return word
-
-
-def _mended(rest: str) -> str:
-    if rest.endswith(("at", "bl", "iz")):
-        return rest + "e"
-    if len(rest) > 1 and rest[-1] == rest[-2] and _shape(rest)[-1] == "c" and rest[-1] not in "lsz":
-        return rest[:-1]
-    return rest + "e" if _measure(rest) == 1 and _short(rest) else rest
-
-
-def _replaced(word: str, endings: dict[str, str]) -> str:
-    for ending, instead in endings.items():
-        if word.endswith(ending):
-            rest = word[: -len(ending)]
-            return rest + instead if _measure(rest) > 0 else word
-    return word
-
-
-def _shape(word: str) -> str:
-    """Consonants and vowels: a y is a vowel after a consonant."""
-    shape = word.translate(_SHAPE)
-    if "y" in shape:
-        letters = list(shape)
-        for i, letter in enumerate(letters):
-            if letter == "y":
-                letters[i] = "v" if i and letters[i - 1] == "c" else "c"
-        shape = "".join(letters)
-    return shape
-
-
-def _measure(word: str) -> int:
-    return _shape(word).count("vc")
-
-
-def _short(word: str) -> bool:
-    return _shape(word)[-3:] == "cvc" and word[-1] not in "wxy"
+    return str(_stemmer.stem(word))

@@ -11,12 +11,17 @@ from smolagents_memory._errors import SessionConflictError, SessionNotFoundError
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import delete_orphans
 from smolagents_memory.database.engine import Database, alone
-from smolagents_memory.database.envelope import as_key, from_key, pack, unpack_if_whole
+from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
 from smolagents_memory.sessions import leases
 from smolagents_memory.sessions.journal import Position
 
 
 _PARTS = (tables.session_blobs, tables.records, tables.journal, tables.runs)
+_SEALED = (  # with the column that tells their rows apart
+    (tables.records, "number", ("fields", "inputs")),
+    (tables.journal, "revision", ("changes",)),
+    (tables.runs, "number", ("details",)),
+)
 
 
 def find(connection: Connection, name: str) -> Any | None:
@@ -42,7 +47,8 @@ def get(connection: Connection, name: str) -> Any:
 def make(connection: Connection, name: str, agent: dict[str, Any], **values: Any) -> int:
     """A new session's row; returns its id."""
     now = time.time()
-    row = {"name": as_key(name), "revision": 0, "checkpoint": 0, "agent": pack(agent), "created": now, "updated": now}
+    packed = envelope_of(connection).pack(agent, agent_spot(name))
+    row = {"name": as_key(name), "revision": 0, "checkpoint": 0, "agent": packed, "created": now, "updated": now}
     made = insert(tables.sessions).values({**row, **values}).returning(tables.sessions.c.id)
     return int(connection.execute(made).scalar_one())
 
@@ -59,14 +65,15 @@ def claim(
             if row is None:
                 make(connection, name, agent, **values)
                 row = get(connection, name)
-            elif row.owner is not None and not take_over and leases.is_alive(row.owner):
-                described = leases.describe(row.owner) or {}
+            elif row.writer is not None and not take_over and leases.is_alive(row.writer):
+                described = leases.describe(row.writer) or {}
                 raise SessionConflictError(
                     f"session {name!r} is being written by process {described.get('process')} on "
                     f"{described.get('host')}. Nothing was changed: wait until it detaches, or fork the session; "
                     "attach(agent, take_over=True) shuts the other one out"
                 )
-            connection.execute(update(sessions).where(sessions.c.id == row.id).values(owner=owner, agent=pack(agent)))
+            packed = envelope_of(connection).pack(agent, agent_spot(name))
+            connection.execute(update(sessions).where(sessions.c.id == row.id).values(writer=owner, agent=packed))
             position = Position(row.id, row.revision, _next_record(connection, row.id), owner, name, database.file)
             position.run = last_run_number(connection, row.id)
     except BaseException:
@@ -80,8 +87,8 @@ def let_go(database: Database, position: Position, token: str) -> None:
     sessions = tables.sessions
     try:
         with database.writing(position.file) as connection:
-            mine = (sessions.c.id == position.id, sessions.c.owner == position.owner)
-            connection.execute(update(sessions).where(*mine).values(owner=None))
+            mine = (sessions.c.id == position.id, sessions.c.writer == position.owner)
+            connection.execute(update(sessions).where(*mine).values(writer=None))
     finally:
         leases.release(token)
 
@@ -119,7 +126,7 @@ def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
     if find_to_write(connection, name) is not None:
         raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
     checkpoint = _checkpoint(connection, source, until)
-    agent = unpack_if_whole(source.agent, "what is noted of the agent")
+    agent = described_agent(envelope_of(connection), source)
     made = make(connection, name, agent, revision=until, checkpoint=checkpoint)
     for table in _PARTS:
         columns = [column for column in table.c if column.name != "session"]
@@ -127,7 +134,34 @@ def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
         if "revision" in table.c:
             rows = rows.where(table.c.revision <= until)
         connection.execute(insert(table).from_select(["session", *(column.name for column in columns)], rows))
+    if envelope_of(connection).sealed:
+        _seal_anew(connection, made, from_key(source.name), name)
     return made
+
+
+def _seal_anew(connection: Connection, session: int, before: str, now: str) -> None:
+    """Values are sealed for the session that has them."""
+    envelope = envelope_of(connection)
+    for table, key, names in _SEALED:
+        mine = table.c.session == session
+        for row in connection.execute(select(table).where(mine)).mappings().all():
+            spots = [(name, Spot(table.name, before, row[key], name)) for name in names if row[name] is not None]
+            anew = {
+                name: envelope.pack_bytes(envelope.unpack_bytes(row[name], spot), spot._replace(owner=now))
+                for name, spot in spots
+            }
+            connection.execute(update(table).where(mine, table.c[key] == row[key]).values(anew))
+
+
+def agent_spot(name: str) -> Spot:
+    """Where what is noted of a session's agent belongs."""
+    return Spot("sessions", name, "", "agent")
+
+
+def described_agent(envelope: Envelope, row: Any) -> dict[str, Any]:
+    """What is noted of a session's agent."""
+    name = from_key(row.name)
+    return envelope.unpack_if_whole(row.agent, agent_spot(name), f"what is noted of the agent of session {name!r}")
 
 
 def _checkpoint(connection: Connection, source: Any, until: int) -> int:

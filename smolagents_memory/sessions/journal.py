@@ -17,8 +17,10 @@ from smolagents_memory._log import logger
 from smolagents_memory.codec.values import warn_of_losses
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import insert_blobs
-from smolagents_memory.database.engine import Database, FileId
-from smolagents_memory.database.envelope import pack, pack_bytes, pack_text
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.envelope import Envelope, Spot, envelope_of
+from smolagents_memory.database.opened import FileId
+from smolagents_memory.database.statements import Prepared
 from smolagents_memory.history.changes import Snapshot
 from smolagents_memory.sessions.step_records import Kept, RecordWriter, Row
 
@@ -27,19 +29,29 @@ from smolagents_memory.sessions.step_records import Kept, RecordWriter, Row
 _DEFINED = frozenset(("function", "module", "type"))
 
 
-# made once: a statement takes longer to put together than to carry out
 _sessions, _runs = tables.sessions.c, tables.runs.c
-_CLAIM = update(tables.sessions).where(
+_OURS = update(tables.sessions).where(
     _sessions.id == bindparam("id_"),
     _sessions.revision == bindparam("before"),
-    _sessions.owner == bindparam("owner_"),
+    _sessions.writer == bindparam("owner_"),
 )
-_CLAIM_AT_CHECKPOINT = _CLAIM.values(
-    revision=bindparam("revision"), updated=bindparam("updated"), checkpoint=bindparam("checkpoint")
+_FORWARD: dict[str, Any] = {"revision": bindparam("now"), "updated": bindparam("made")}
+_CLAIM = Prepared(_OURS.values(**_FORWARD))
+_CLAIM_AT_CHECKPOINT = Prepared(_OURS.values(**_FORWARD, checkpoint=bindparam("now")))
+_RECORD = Prepared(insert(tables.records), *tables.records.c.keys())
+_CHANGES = Prepared(insert(tables.journal), *tables.journal.c.keys())
+_FIRST_OF_RUN = Prepared(insert(tables.runs), *tables.runs.c.keys())
+_OF_RUN = ("state", "started", "ended", "steps", "input_tokens", "output_tokens", "details")
+_RUN = Prepared(
+    update(tables.runs)
+    .where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
+    .values({name: bindparam(name) for name in _OF_RUN})
 )
-_CLAIM = _CLAIM.values(revision=bindparam("revision"), updated=bindparam("updated"))
-_RECORD, _CHANGES, _FIRST_OF_RUN = insert(tables.records), insert(tables.journal), insert(tables.runs)
-_RUN = update(tables.runs).where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
+
+
+def run_spot(session: str, number: int) -> Spot:
+    """Where what is noted of a run belongs."""
+    return Spot("session_runs", session, number, "details")
 
 
 @dataclass
@@ -271,9 +283,9 @@ class Journal:
         table = tables.sessions
         with self.database.reading(self.position.file) as connection:
             found = connection.execute(
-                select(table.c.revision, table.c.owner).where(table.c.id == self.position.id)
+                select(table.c.revision, table.c.writer).where(table.c.id == self.position.id)
             ).one_or_none()
-        return found is not None and (found.revision, bytes(found.owner or b"")) == (
+        return found is not None and (found.revision, bytes(found.writer or b"")) == (
             self.position.revision,
             self.position.owner,
         )
@@ -305,36 +317,38 @@ class Journal:
 
     def _write_entry(self, connection: Any, entry: Entry, revision: int) -> None:
         position = self.position
-        claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1}
-        checkpoint = {"checkpoint": revision} if entry.checkpoint else {}
-        claimed = connection.execute(
-            _CLAIM_AT_CHECKPOINT if entry.checkpoint else _CLAIM,
-            {**claim, "revision": revision, "updated": entry.made, **checkpoint},
-        )
+        claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1, "now": revision}
+        forward = _CLAIM_AT_CHECKPOINT if entry.checkpoint else _CLAIM
+        claimed = forward.run(connection, {**claim, "made": entry.made})
         if claimed.rowcount != 1:
             raise self._lost()
-        if entry.rows:
-            connection.execute(_RECORD, [self._values(row, entry.made) for row in entry.rows])
+        envelope = envelope_of(connection)
+        for row in entry.rows:
+            _RECORD.run(connection, self._values(envelope, row, entry.made))
         fresh = {name: data for name, data in entry.blobs.items() if name not in self._blobs_known}
         if fresh:
             insert_blobs(connection, position.id, fresh)
-        changes = {"session": position.id, "revision": revision, "changes": pack(entry.ops)}
-        connection.execute(_CHANGES, changes)
+        changes = envelope.pack(entry.ops, Spot("session_journal", position.name, revision, "changes"))
+        _CHANGES.run(connection, {"session": position.id, "revision": revision, "changes": changes})
         for run in entry.runs.values():
             self._write_run(connection, run, revision)
 
-    def _values(self, row: Row, made: float) -> dict[str, Any]:
+    def _values(self, envelope: Envelope, row: Row, made: float) -> dict[str, Any]:
+        spot = Spot("session_records", self.position.name, row.number, "fields")
+        inputs = row.inputs
         return {
+            **row.listed,
             "session": self.position.id,
             "number": row.number,
             "segment": row.segment,
-            "fields": pack_bytes(row.fields),
-            "inputs": None if row.inputs is None else pack_text(row.inputs),
+            "fields": envelope.pack_bytes(row.fields, spot),
+            "inputs": None if inputs is None else envelope.pack_bytes(inputs.encode(), spot._replace(column="inputs")),
             "created": made,
         }
 
     def _write_run(self, connection: Any, run: dict[str, Any], revision: int) -> None:
-        values = {**run, "details": pack(run["details"])}
+        spot = run_spot(self.position.name, run["number"])
+        values = {**run, "details": envelope_of(connection).pack(run["details"], spot)}
         mine = {"session_": self.position.id, "number_": run["number"]}
-        if connection.execute(_RUN, {**values, **mine}).rowcount == 0:
-            connection.execute(_FIRST_OF_RUN, {**values, "session": self.position.id, "revision": revision})
+        if _RUN.run(connection, {**values, **mine}).rowcount == 0:
+            _FIRST_OF_RUN.run(connection, {**values, "session": self.position.id, "revision": revision})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
-from smolagents_memory.database.envelope import pack, unpack
+from smolagents_memory._json import parse_json
 
 
 _held: set[str] = set()  # the tokens of this process
@@ -23,7 +24,7 @@ def claim() -> tuple[str, bytes]:
     with _lock:
         _held.add(token)
     owner = {"token": token, "host": socket.gethostname(), "process": os.getpid(), "started": _started(os.getpid())}
-    return token, pack(owner)
+    return token, json.dumps(owner).encode()
 
 
 def release(token: str) -> None:
@@ -37,7 +38,7 @@ def describe(owner: bytes | None) -> dict[str, Any] | None:
     if owner is None:
         return None
     try:
-        described = unpack(owner)
+        described = parse_json(bytes(owner))
     except DecodeError:
         return None
     return described if isinstance(described, dict) else None

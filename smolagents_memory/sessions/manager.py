@@ -13,8 +13,9 @@ from sqlalchemy import select
 
 from smolagents_memory._errors import SessionConflictError
 from smolagents_memory.database import maintenance, tables
-from smolagents_memory.database.engine import Database, Durability
-from smolagents_memory.database.envelope import from_key, unpack_if_whole
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.envelope import Envelope, from_key
+from smolagents_memory.database.places import Durability, Place
 from smolagents_memory.history.files import memory_of
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import describe_agent
@@ -47,7 +48,7 @@ class SessionManager:
     """All sessions of a folder or of a database.
 
     Args:
-        storage: A folder, which gets a file `memory.db`, or a database URL.
+        storage: The place: a folder, which gets a file `memory.db`, a file, a database URL, or a `Place`.
         durability: As for `Session`.
 
     >>> from smolagents import CodeAgent
@@ -65,19 +66,17 @@ class SessionManager:
     (True, 2)
     """
 
-    def __init__(self, storage: str | os.PathLike[str] = "agent_memory", *, durability: Durability = "power") -> None:
-        url = str(storage)
-        if "://" not in url:
-            url = f"sqlite:///{Path(url) / 'memory.db'}"
-        self.url, self.durability = url, durability
-        self.database = Database.at(url, durability)
+    def __init__(
+        self, storage: str | os.PathLike[str] | Place = "agent_memory", *, durability: Durability | None = None
+    ) -> None:
+        self.database = Database.at(storage, durability)
 
     def __repr__(self) -> str:
         return f"SessionManager({str(self.database)!r})"
 
     def session(self, session_id: str) -> Session:
         """One of the sessions, or a new one."""
-        return Session(session_id, self.url, durability=self.durability)
+        return Session(session_id, self.database.place)
 
     def save_session(self, agent: Any, session_id: str) -> None:
         """Make a session hold what the agent's memory holds now; what it holds already is not written again.
@@ -108,7 +107,7 @@ class SessionManager:
                     select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
                 )
             )
-        return [_info(row, found.get(row.id, [])) for row in listed]
+        return [_info(self.database.envelope, row, found.get(row.id, [])) for row in listed]
 
     def delete_session(self, session_id: str) -> bool:
         """Delete a session. Returns whether there was one; see `purge` for the last byte of it."""
@@ -154,12 +153,13 @@ class SessionManager:
         maintenance.restore_backup(self.database, Path(path))
 
 
-def _info(row: Any, runs: list[Any]) -> SessionInfo:
+def _info(envelope: Envelope, row: Any, runs: list[Any]) -> SessionInfo:
     last: Run | None = None
+    name = from_key(row.name)
     if runs:
-        last = described(runs[-1], alive=leases.is_alive(row.owner))
+        last = described(runs[-1], envelope, name, alive=leases.is_alive(row.writer))
     return SessionInfo(
-        session_id=from_key(row.name),
+        session_id=name,
         state=last.state if last else ("empty" if row.revision == 0 else INTERRUPTED),
         created=row.created,
         updated=row.updated,
@@ -168,5 +168,5 @@ def _info(row: Any, runs: list[Any]) -> SessionInfo:
         input_tokens=sum(run.input_tokens for run in runs),
         output_tokens=sum(run.output_tokens for run in runs),
         last_task=last.task if last else None,
-        agent=unpack_if_whole(row.agent, f"what is noted of the agent of session {from_key(row.name)!r}"),
+        agent=directory.described_agent(envelope, row),
     )

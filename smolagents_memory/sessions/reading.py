@@ -10,7 +10,7 @@ from typing import Any
 from smolagents.memory import MemoryStep
 from sqlalchemy import Connection, select
 
-from smolagents_memory._errors import DecodeError, SessionDamagedError
+from smolagents_memory._errors import DecodeError, NewerFormatError, PlaceError, SessionDamagedError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.blobs import FetchedBlobs
 from smolagents_memory.codec.encoding import INPUTS, build_step
@@ -18,7 +18,7 @@ from smolagents_memory.codec.graph import TAG
 from smolagents_memory.codec.values import new_decoder
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import read_blob
-from smolagents_memory.database.envelope import unpack, unpack_bytes
+from smolagents_memory.database.envelope import Spot, envelope_of, from_key
 from smolagents_memory.history.messages import InputMessages, MessageReader
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions.step_records import Kept, read_record, with_base
@@ -78,23 +78,32 @@ class Restored:
             warn_of_loss(f"session {name!r}: {len(self.live)} steps were read; lost: {lost}")
 
 
-def read_outline(connection: Connection, session: int, checkpoint: int, until: int | None = None) -> Outline:
-    """Follow the journal from its checkpoint, up to a revision if one is given."""
+def read_outline(connection: Connection, session: Any, checkpoint: int, until: int | None = None) -> Outline:
+    """Follow a session's journal from its checkpoint, up to a revision if one is given; `session` is its row."""
     outline = _followed(connection, session, checkpoint, until)
     if checkpoint and outline.losses and outline.losses[0].startswith(_lost(checkpoint)):
         return _followed(connection, session, 0, until)  # what stood in the checkpoint follows from all before it
     return outline
 
 
-def _followed(connection: Connection, session: int, start: int, until: int | None) -> Outline:
+def unpacked_changes(connection: Connection, session: Any, revision: int, changes: bytes) -> list[Any]:
+    """What happened at a revision; `session` is the row of the session. Damage raises DecodeError."""
+    spot = Spot("session_journal", from_key(session.name), revision, "changes")
+    happened: list[Any] = envelope_of(connection).unpack(changes, spot)
+    return happened
+
+
+def _followed(connection: Connection, session: Any, start: int, until: int | None) -> Outline:
     table, outline = tables.journal, Outline()
-    rows = select(table.c.revision, table.c.changes).where(table.c.session == session, table.c.revision >= start)
+    rows = select(table.c.revision, table.c.changes).where(table.c.session == session.id, table.c.revision >= start)
     if until is not None:
         rows = rows.where(table.c.revision <= until)
     for revision, changes in connection.execute(rows.order_by(table.c.revision)):
         try:
-            for change in unpack(changes):
+            for change in unpacked_changes(connection, session, revision, changes):
                 _follow(outline, change)
+        except (NewerFormatError, PlaceError):
+            raise
         except (DecodeError, LookupError, TypeError, ValueError) as error:
             outline.losses.append(f"{_lost(revision)} ({error})")
             outline.doubtful = True
@@ -131,7 +140,7 @@ def _follow(outline: Outline, change: list[Any]) -> None:
         raise ValueError(f"a change of the unknown kind {kind!r}")
 
 
-def restore(connection: Connection, session: int, outline: Outline) -> Restored:
+def restore(connection: Connection, session: Any, outline: Outline) -> Restored:
     """Rebuild the steps of an outline. What is damaged is left out and named; the rest is read."""
     reader = _Reader(connection, session)
     wanted = [pair[1] for pair in outline.known] + ([outline.prompt] if outline.prompt is not None else [])
@@ -151,7 +160,7 @@ def restore(connection: Connection, session: int, outline: Outline) -> Restored:
     return Restored(live, prompt, outline.runtime, outline.losses + reader.losses, reader.blobs)
 
 
-def read_one(connection: Connection, session: int, number: int) -> MemoryStep:
+def read_one(connection: Connection, session: Any, number: int) -> MemoryStep:
     """One record by itself; raises SessionDamagedError if it cannot be read."""
     reader = _Reader(connection, session)
     steps = reader.read([number])
@@ -170,9 +179,10 @@ def _kept(step: MemoryStep, original: int, number: int) -> Kept:
 class _Reader:
     """Reads records, the versions that they build on, and the messages that they refer to."""
 
-    def __init__(self, connection: Connection, session: int) -> None:
+    def __init__(self, connection: Connection, session: Any) -> None:
         self.losses: list[str] = []
-        self._connection, self._session = connection, session
+        self._connection, self._session, self._name = connection, session.id, from_key(session.name)
+        self._envelope = envelope_of(connection)
         self.blobs = FetchedBlobs(partial(read_blob, connection))
         self._records: dict[int, dict[str, Any]] = {}
         self._bad: set[int] = set()
@@ -208,7 +218,8 @@ class _Reader:
             rows = select(table.c.number, table.c.fields).where(table.c.session == self._session)
             for number, fields in self._connection.execute(rows.where(table.c.number.in_(batch))):
                 try:
-                    self._records[number] = read_record(unpack_bytes(fields))
+                    unpacked = self._envelope.unpack_bytes(fields, self._spot(number, "fields"))
+                    self._records[number] = read_record(unpacked)
                 except DecodeError as error:
                     self._bad.add(number)
                     self.losses.append(f"record {number} ({error})")
@@ -216,6 +227,9 @@ class _Reader:
         bases = {self._records[number].get("base") for number in missing if number in self._records} - {None}
         if bases - self._records.keys() - self._bad:
             self._fetch(base for base in bases if isinstance(base, int))
+
+    def _spot(self, number: int, column: str) -> Spot:
+        return Spot("session_records", self._name, number, column)
 
     def _whole(self, number: int) -> dict[str, Any]:
         """A record with all that it builds on."""
@@ -277,7 +291,7 @@ class _Reader:
             chain: list[tuple[int, dict[str, Any]]] = []
             for number, inputs in self._connection.execute(rows.order_by(table.c.number)):
                 try:
-                    chain.append((number, unpack(inputs)))
+                    chain.append((number, self._envelope.unpack(inputs, self._spot(number, "inputs"))))
                 except DecodeError as error:
                     self.losses.append(f"the input messages from record {number} on ({error})")
                     break

@@ -11,6 +11,7 @@ from smolagents.utils import AgentMaxStepsError
 
 from smolagents_memory._errors import SessionError
 from smolagents_memory._log import logger
+from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.reading import read_one
 from smolagents_memory.sessions.runs import last_run
 from smolagents_memory.sessions.stepping import iter_steps
@@ -89,4 +90,5 @@ def _original(attachment: Attachment, step: MemoryStep) -> Any:
     if original is None:
         return step
     with attachment.session.database.reading() as connection:
-        return read_one(connection, attachment.journal.position.id, original)
+        row = directory.get(connection, attachment.journal.position.name)
+        return read_one(connection, row, original)

@@ -12,8 +12,8 @@ from sqlalchemy import select
 
 from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
-from smolagents_memory.database.envelope import unpack_if_whole
-from smolagents_memory.sessions.journal import Journal
+from smolagents_memory.database.envelope import Envelope
+from smolagents_memory.sessions.journal import Journal, run_spot
 from smolagents_memory.steps.answers import Answer, answer_of
 from smolagents_memory.steps.kinds import is_action, is_models, is_task
 
@@ -130,7 +130,7 @@ def last_run(journal: Journal) -> dict[str, Any] | None:
     if row is None:
         return None
     columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
-    details = unpack_if_whole(row.details, "what is noted of the run")
+    details = _details(journal.database.envelope, position.name, row)
     return {**{name: getattr(row, name) for name in columns}, "details": details}
 
 
@@ -140,9 +140,13 @@ def _answer_node(answer: Any) -> Any:
     return encode_value(answer if short else f"[a {type(answer).__name__}; see the last step]")
 
 
-def described(row: Any, *, alive: bool) -> Run:
+def _details(envelope: Envelope, session: str, row: Any) -> dict[str, Any]:
+    return envelope.unpack_if_whole(row.details, run_spot(session, row.number), f"what is noted of run {row.number}")
+
+
+def described(row: Any, envelope: Envelope, session: str, *, alive: bool) -> Run:
     """A row of the table of runs, for people."""
-    details = unpack_if_whole(row.details, f"what is noted of run {row.number}")
+    details = _details(envelope, session, row)
     state = INTERRUPTED if row.state == RUNNING and not alive else row.state
     return Run(
         number=row.number,

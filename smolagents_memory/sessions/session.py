@@ -13,13 +13,14 @@ from sqlalchemy import select
 
 from smolagents_memory._errors import SessionConflictError, SessionError, SessionNotFoundError
 from smolagents_memory.database import tables
-from smolagents_memory.database.engine import Database, Durability
-from smolagents_memory.database.envelope import from_key, unpack, unpack_if_whole
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.envelope import envelope_of, from_key
+from smolagents_memory.database.places import Durability, Place
 from smolagents_memory.history.files import load_memory, save_memory
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into
-from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore
+from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore, unpacked_changes
 from smolagents_memory.sessions.resume import resume
 from smolagents_memory.sessions.runs import Run, described
 from smolagents_memory.sessions.storing import store
@@ -31,9 +32,9 @@ class Session:
 
     Args:
         session_id: Any string.
-        url: The database: `sqlite:///folder/memory.db`, or `postgresql://user:password@host/database`.
+        url: The place: a folder, a file, a database URL, or a `Place`.
         durability: "power": a step that was journaled survives a power cut. "process": it survives the death of the
-            process; faster where the disk is slow.
+            process; faster where the disk is slow. A `Place` says it itself.
         variables_budget: How many bytes of a CodeAgent's Python variables, and of `agent.state`, are kept.
 
     Nothing is opened before it is needed.
@@ -56,9 +57,9 @@ class Session:
     def __init__(
         self,
         session_id: str,
-        url: str = "sqlite:///agent_memory/memory.db",
+        url: str | os.PathLike[str] | Place = "agent_memory",
         *,
-        durability: Durability = "power",
+        durability: Durability | None = None,
         variables_budget: int = VARIABLES_BUDGET,
     ) -> None:
         if not isinstance(session_id, str):
@@ -198,10 +199,11 @@ class Session:
         table = tables.runs
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
-            alive = leases.is_alive(row.owner)
+            alive = leases.is_alive(row.writer)
             found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
         last = found[-1].number if found else None
-        return [described(run, alive=alive and run.number == last) for run in found]
+        envelope, name = self.database.envelope, self.session_id
+        return [described(run, envelope, name, alive=alive and run.number == last) for run in found]
 
     def original(self, step: MemoryStep | int) -> MemoryStep:
         """A step as it was before any callback cut it: a step of the attached agent, or a place in `steps()`."""
@@ -211,8 +213,8 @@ class Session:
             if number is None:
                 if not isinstance(step, int):
                     raise SessionError("this step is not one of the attached agent's; give its place in steps()")
-                number = read_outline(connection, row.id, row.checkpoint).known[step][0]
-            return read_one(connection, row.id, number)
+                number = read_outline(connection, row, row.checkpoint).known[step][0]
+            return read_one(connection, row, number)
 
     def children(self) -> list[str]:
         """The sessions of the calls of managed agents, oldest first. They are there to be read."""
@@ -224,7 +226,7 @@ class Session:
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
             start = row.checkpoint if until is None or row.checkpoint <= until else 0
-            return restore(connection, row.id, read_outline(connection, row.id, start, until))
+            return restore(connection, row, read_outline(connection, row, start, until))
 
     def _end_of_run(self, run: int) -> int | None:
         """The revision before the next run began; None for the newest run."""
@@ -239,16 +241,17 @@ class Session:
                 raise SessionError(f"session {self.session_id!r} has no run {run}; it has {sorted(numbers)}")
             if run + 1 not in numbers:
                 return None
-            return self._before_reset(connection, row.id, numbers[run + 1] - 1)
+            return self._before_reset(connection, row, numbers[run + 1] - 1)
 
     @staticmethod
-    def _before_reset(connection: Any, session: int, revision: int) -> int:
+    def _before_reset(connection: Any, row: Any, revision: int) -> int:
         """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
         table = tables.journal
         changes = connection.execute(
-            select(table.c.changes).where(table.c.session == session, table.c.revision == revision)
+            select(table.c.changes).where(table.c.session == row.id, table.c.revision == revision)
         ).scalar()
-        reset = changes is not None and any(c[0] == "checkpoint" and not c[1]["live"] for c in unpack(changes))
+        noted = [] if changes is None else unpacked_changes(connection, row, revision, changes)
+        reset = any(change[0] == "checkpoint" and not change[1]["live"] for change in noted)
         return revision - 1 if reset else revision
 
     # -- copies ------------------------------------------------------------------------------------------------
@@ -267,7 +270,7 @@ class Session:
 
     def _revision_of(self, connection: Any, row: Any, at: int) -> int:
         """The revision with which a step of `steps()` came in."""
-        outline = read_outline(connection, row.id, row.checkpoint)
+        outline = read_outline(connection, row, row.checkpoint)
         try:
             original = outline.known[at][0]
         except IndexError:
@@ -277,7 +280,7 @@ class Session:
         table = tables.journal
         found = connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.revision.desc()))
         for entry in found:
-            for change in unpack(entry.changes):
+            for change in unpacked_changes(connection, row, entry.revision, entry.changes):
                 if change[0] == "splice" and any(pair[0] == original for pair in change[3]):
                     return int(entry.revision)
         return int(row.checkpoint)
@@ -288,7 +291,8 @@ class Session:
         restored.warn(self.session_id)
         memory = restored.as_memory()
         with self.database.reading() as connection:
-            agent = unpack_if_whole(directory.get(connection, self.session_id).agent, "what is noted of the agent")
+            row = directory.get(connection, self.session_id)
+            agent = directory.described_agent(envelope_of(connection), row)
         memory.origin = Origin(agent, decoded_state(restored.runtime, restored.blobs), "", "")
         return save_memory(memory, path)
 
@@ -312,7 +316,7 @@ class Session:
             row = directory.find_to_write(connection, self.session_id)
             if row is None:
                 return False
-            if row.owner is not None and leases.is_alive(row.owner):
+            if row.writer is not None and leases.is_alive(row.writer):
                 raise SessionConflictError(f"session {self.session_id!r} is being written; it was not deleted")
             directory.remove(connection, row.id)
             return True

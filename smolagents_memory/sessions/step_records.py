@@ -48,6 +48,8 @@ class Row:
     segment: int
     fields: bytes
     inputs: str | None
+    listed: dict[str, Any]
+    """What a list of steps shows of it, without reading it."""
 
 
 class RecordWriter:
@@ -89,6 +91,7 @@ class RecordWriter:
             self._segment,
             _changes(record, kept, before),
             json.dumps(stored, separators=(",", ":")) if stored else None,
+            _listed(step, record["step"]),
         )
         messages.show(number, step)
         self.next += 1
@@ -106,6 +109,32 @@ class RecordWriter:
     def _begin_segment(self) -> None:
         self._segment = self.next
         self._messages = self._messages.successor(set(self._live()))
+
+
+def _listed(step: MemoryStep, kind: str) -> dict[str, Any]:
+    timing, usage, error = (getattr(step, name, None) for name in ("timing", "token_usage", "error"))
+    return {
+        "kind": _name(kind),
+        "step_number": _number(getattr(step, "step_number", None)),
+        "began": _time(getattr(timing, "start_time", None)),
+        "ended": _time(getattr(timing, "end_time", None)),
+        "input_tokens": _number(getattr(usage, "input_tokens", None)),
+        "output_tokens": _number(getattr(usage, "output_tokens", None)),
+        "error": None if error is None else _name(type(error).__name__),
+    }
+
+
+def _name(given: str) -> str:
+    """A name as every database takes it."""
+    return given.encode("ascii", "backslashreplace").decode().replace("\0", "?")[:255]
+
+
+def _number(given: Any) -> int | None:
+    return given if type(given) is int and abs(given) < 2**63 else None
+
+
+def _time(given: Any) -> float | None:
+    return float(given) if type(given) in (int, float) else None
 
 
 def _changes(record: dict[str, Any], kept: Kept, before: Kept | None) -> bytes:

@@ -75,5 +75,4 @@ def current_task(steps: Sequence[MemoryStep]) -> int | None:
 
 def last_number(steps: Sequence[MemoryStep]) -> int:
     """The highest step number among `steps`, 0 if there is none."""
-    numbers = [step.step_number for step in steps if is_action(step)]
-    return max((number for number in numbers if isinstance(number, int)), default=0)
+    return max((step.step_number for step in filter(is_action, steps) if isinstance(step.step_number, int)), default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,8 +128,6 @@ def _results(step: ActionStep, count: int) -> list[tuple[Any, bool]]:
 
 def _as_mapping(arguments: Any) -> Any:
     if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
-        try:
+        with suppress(ValueError):
             return json.loads(arguments)
-        except ValueError:
-            return arguments
     return arguments

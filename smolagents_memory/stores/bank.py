@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
 
+from smolagents_memory._errors import StoreUnavailableError
+from smolagents_memory._log import logger
+from smolagents_memory.database import maintenance, tables
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.envelope import as_key, envelope_of, from_key
+from smolagents_memory.database.many import CHUNK, chunks
 from smolagents_memory.search.full_text import full_text_of
-from smolagents_memory.stores import schema
-from smolagents_memory.stores.database import Database
-from smolagents_memory.stores.packing import pack, to_bytes, to_text
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.rows import (
     BY_KEY,
-    CHUNK,
     RECORDS,
     Places,
-    chunks,
+    contents,
     embedder_id,
     record_of,
     row_of,
     scope_name,
     take_numbers,
+    whole,
+    writing_memories,
 )
 
 
-_items = schema.items.c
-_DECAYED = select(schema.scopes.c.id, schema.scopes.c.decayed).where(schema.scopes.c.name == bindparam("name"))
+_items = tables.items.c
+_SCOPE = select(tables.scopes.c.id).where(tables.scopes.c.name == bindparam("name"))
+_DECAYED = select(tables.scopes.c.id, tables.scopes.c.decayed).where(tables.scopes.c.name == bindparam("name"))
 
 
 class Bank:
@@ -40,47 +46,42 @@ class Bank:
     def __init__(self, database: Database, scope: Mapping[str, Any] | None = None) -> None:
         self.database = database
         self.name = scope_name(scope)
-        self._id: int | None = None
 
     # -- reading -----------------------------------------------------------------------------------------------
 
     def scope_id(self, connection: Connection) -> int | None:
         """The scope's number; None before anything was written in it."""
-        if self._id is not None:
-            return self._id
-        statement = select(schema.scopes.c.id).where(schema.scopes.c.name == self.name)
-        found: int | None = connection.execute(statement).scalar()
-        if not connection.get_execution_options().get("write"):  # what is being written may yet be taken back
-            self._id = found
+        # not kept: a backup that is put back may bring other numbers
+        found: int | None = connection.execute(_SCOPE, {"name": self.name}).scalar()
         return found
 
     def get(self, key: str) -> Record | None:
         """The memory under `key`, archived or not."""
-        with self.database.read() as connection:
-            scope = self.scope_id(connection)
-            if scope is None:
-                return None
-            row = connection.execute(BY_KEY, {"scope": scope, "name": to_bytes(key)}).first()
-            return record_of(row) if row is not None else None
+        with self.database.reading() as connection:
+            rows = connection.execute(BY_KEY, {"in_scope": self.name, "of_key": as_key(key)})
+            return next(whole(connection, rows), None)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
         """The memories that are there, by key."""
-        with self.database.read() as connection:
-            return {record.key: record for record in self._by_keys(connection, list(keys))}
+        with self.database.reading() as connection:
+            found = self._by_keys(connection, list(keys))
+            return {record.key: record for record in found if not record.damaged}
 
     def _by_keys(self, connection: Connection, keys: Sequence[str]) -> Iterator[Record]:
+        """Damaged ones too: they can be replaced, put away and forgotten."""
+        envelope = envelope_of(connection)
         scope = self.scope_id(connection)
         if scope is None:
             return
         for some in chunks(keys):
-            statement = RECORDS.where(_items.scope_id == scope, _items.key.in_([to_bytes(key) for key in some]))
-            yield from map(record_of, connection.execute(statement))
+            statement = RECORDS.where(_items.scope_id == scope, _items.key.in_([as_key(key) for key in some]))
+            yield from (record_of(envelope, row) for row in connection.execute(statement))
 
     def records(self, *, archived: bool | None = False) -> Iterator[Record]:
         """All memories in the order they were first added; `archived=None` gives the ones put away as well."""
         last = 0
         while True:
-            with self.database.read() as connection:
+            with self.database.reading() as connection:
                 scope = self.scope_id(connection)
                 if scope is None:
                     return
@@ -90,20 +91,21 @@ class Bank:
                         _items.archived.is_not(None) if archived else _items.archived.is_(None)
                     )
                 rows = connection.execute(statement).all()
+                records = list(whole(connection, rows))
             if not rows:
                 return
-            yield from map(record_of, rows)
+            yield from records
             last = rows[-1].id
 
     def histories(self) -> list[Record]:
         """The memories that are not put away, without their texts: what forgetting needs to know."""
         columns = (_items.key, _items.importance, _items.created, _items.touched, _items.uses, _items.pinned)
-        with self.database.read() as connection:
+        with self.database.reading() as connection:
             scope = self.scope_id(connection)
             rows = connection.execute(select(*columns).where(_items.scope_id == scope, _items.archived.is_(None)))
             return [
                 Record(
-                    to_text(key),
+                    from_key(key),
                     None,
                     importance=importance,
                     created=created,
@@ -116,20 +118,20 @@ class Bank:
 
     def take_turn(self, now: float, every: float) -> bool:
         """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
-        with self.database.read() as connection:
+        with self.database.reading() as connection:
             row = connection.execute(_DECAYED, {"name": self.name}).first()
         if row is None or row.decayed > now - every:
             return False
-        table = schema.scopes
+        table = tables.scopes
         due = (table.c.id == row.id) & (table.c.decayed <= now - every)
-        with self.database.write() as connection:
+        with writing_memories(self.database) as connection:
             return bool(connection.execute(update(table).where(due).values(decayed=now)).rowcount)
 
     def count(self, *, archived: bool | None = False) -> int:
         """How many memories there are."""
-        with self.database.read() as connection:
+        with self.database.reading() as connection:
             scope = self.scope_id(connection)
-            statement = select(func.count()).select_from(schema.items).where(_items.scope_id == scope)
+            statement = select(func.count()).select_from(tables.items).where(_items.scope_id == scope)
             if archived is not None:
                 statement = statement.where(_items.archived.is_not(None) if archived else _items.archived.is_(None))
             return int(connection.execute(statement).scalar() or 0) if scope is not None else 0
@@ -141,27 +143,26 @@ class Bank:
         unique: dict[str, Draft] = {}
         for draft in drafts:  # the last one of a key wins, in the place of the first
             unique[draft.record.key] = draft
-        with self.database.write() as connection:
+        with writing_memories(self.database) as connection:
             scope = self._scope_for_writing(connection)
             there = {record.key: record for record in self._by_keys(connection, list(unique))}
-            again = [d for key, d in unique.items() if key in there and d.reinforce]
-            replaced = [there[key].id for key, d in unique.items() if key in there and not d.reinforce]
-            self._unindex(connection, scope, replaced)
-            fresh = [d for key, d in unique.items() if key not in there or not d.reinforce]
+            again = {key for key, d in unique.items() if d.reinforce and key in there and not there[key].damaged}
+            self._unindex(connection, scope, [record.id for key, record in there.items() if key not in again])
+            fresh = [draft for key, draft in unique.items() if key not in again]
             self._write(connection, scope, fresh, there, self._embedder_id(connection, embedder))
-            for draft in again:
-                self._reinforce(connection, there[draft.record.key], draft.record)
+            for key in again:
+                self._reinforce(connection, there[key], unique[key].record)
         return list(unique)
 
     def _write(
         self, connection: Connection, scope: int, drafts: list[Draft], there: dict[str, Record], embedder: int | None
     ) -> None:
         first = take_numbers(connection, sum(1 + len(draft.vectors) for draft in drafts))
-        places = Places(connection, scope)
+        places, envelope = Places(connection, scope), envelope_of(connection)
         rows, vector_rows, word_rows, updates = [], [], [], []
         for draft in drafts:
             old = there.get(draft.record.key)
-            row = row_of(draft, scope)
+            row = row_of(envelope, draft, scope, self.name)
             row["embedder_id"] = embedder if len(draft.vectors) else None
             if old is None:
                 row |= {"id": first, **places.next(draft.record.source)}
@@ -181,21 +182,22 @@ class Bank:
                 first += 1
         places.save()
         if rows:
-            connection.execute(insert(schema.items), rows)
+            connection.execute(insert(tables.items), rows)
         if updates:
             names = [name for name in updates[0] if name != "target"]
-            statement = update(schema.items).where(_items.id == bindparam("target"))
+            statement = update(tables.items).where(_items.id == bindparam("target"))
             connection.execute(statement.values({name: bindparam(name) for name in names}), updates)
         if vector_rows:
-            connection.execute(insert(schema.vectors), vector_rows)
+            connection.execute(insert(tables.vectors), vector_rows)
         full_text_of(connection).add(connection, word_rows)
         self._count(connection, scope, len(drafts), sum(row["word_count"] for row in (*rows, *updates)))
 
     def _reinforce(self, connection: Connection, old: Record, new: Record) -> None:
+        kept = replace(old, meta={**old.meta, **new.meta})
         connection.execute(
-            update(schema.items).where(_items.id == old.id).values(
+            update(tables.items).where(_items.id == old.id).values(
+                **contents(envelope_of(connection), kept, self.name),
                 importance=max(old.importance, new.importance),
-                meta=pack({**old.meta, **new.meta}, "metadata"),
                 touched=new.touched,
                 uses=old.uses + 1,
             )
@@ -205,9 +207,9 @@ class Bank:
 
     def touch(self, uses: Mapping[int, tuple[float, float]], useful: Mapping[int, float] | None = None) -> None:
         """Note that memories were used: number → (how often, when); and how useful they turned out."""
-        with self.database.write() as connection:
+        with writing_memories(self.database) as connection:
             if uses:
-                statement = update(schema.items).where(_items.id == bindparam("target"))
+                statement = update(tables.items).where(_items.id == bindparam("target"))
                 last = case((_items.touched < bindparam("at"), bindparam("at")), else_=_items.touched)
                 connection.execute(
                     statement.values(uses=_items.uses + bindparam("more"), touched=last),
@@ -215,44 +217,44 @@ class Bank:
                 )
             if useful:
                 connection.execute(
-                    update(schema.items).where(_items.id == bindparam("target"))
+                    update(tables.items).where(_items.id == bindparam("target"))
                     .values(useful=_items.useful + bindparam("more")),
                     [{"target": item, "more": more} for item, more in useful.items()],
                 )  # fmt: skip
 
     def pin(self, key: str, pinned: bool) -> bool:
         """Pin or unpin a memory; whether it is there."""
-        with self.database.write() as connection:
+        with writing_memories(self.database) as connection:
             scope = self.scope_id(connection)
-            statement = update(schema.items).where(_items.scope_id == scope, _items.key == to_bytes(key))
+            statement = update(tables.items).where(_items.scope_id == scope, _items.key == as_key(key))
             return bool(connection.execute(statement.values(pinned=pinned)).rowcount)
 
     def forget(self, keys: Iterable[str]) -> list[Record]:
         """Delete memories for good; returns the ones that were there."""
-        with self.database.write() as connection:
+        with writing_memories(self.database) as connection:
             found = list(self._by_keys(connection, list(keys)))
             if found:
                 scope = self._scope_for_writing(connection)
                 self._unindex(connection, scope, [record.id for record in found])
                 for some in chunks([record.id for record in found]):
-                    connection.execute(delete(schema.items).where(_items.id.in_(some)))
+                    connection.execute(delete(tables.items).where(_items.id.in_(some)))
             return found
 
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
         """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""
-        with self.database.write() as connection:
+        with writing_memories(self.database) as connection:
             found = [record for record in self._by_keys(connection, list(keys)) if record.archived is None]
             ids = [record.id for record in found]
             if ids:
                 scope = self._scope_for_writing(connection)
                 self._unindex(connection, scope, ids, keep_vectors=True)
                 for some in chunks(ids):
-                    connection.execute(update(schema.items).where(_items.id.in_(some)).values(archived=at))
+                    connection.execute(update(tables.items).where(_items.id.in_(some)).values(archived=at))
             return [record.key for record in found]
 
     def restore(self, keys: Iterable[str]) -> list[str]:
         """Bring archived memories back as they were. Returns the keys of those that were away."""
-        with self.database.write() as connection:
+        with writing_memories(self.database) as connection:
             found = [record for record in self._by_keys(connection, list(keys)) if record.archived is not None]
             if found:
                 self._restore(connection, [record.id for record in found])
@@ -260,11 +262,12 @@ class Bank:
 
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left in the files; False when a reader prevents it."""
-        with self.database.write() as connection:
-            used = select(_items.source_id).where(_items.source_id.is_not(None))
-            connection.execute(delete(schema.sources).where(schema.sources.c.id.not_in(used)))
-            full_text_of(connection).erase(connection)
-        return self.database.vacuum()
+        try:
+            maintenance.purge(self.database)
+        except StoreUnavailableError as error:
+            logger.info("%s", error)
+            return False
+        return True
 
     # -- inside a transaction ----------------------------------------------------------------------------------
 
@@ -272,14 +275,14 @@ class Bank:
         scope = self.scope_id(connection)
         if scope is None:
             scope = take_numbers(connection, 1)
-            connection.execute(insert(schema.scopes).values(id=scope, name=self.name, live=0, words=0, decayed=0.0))
+            connection.execute(insert(tables.scopes).values(id=scope, name=self.name, live=0, words=0, decayed=0.0))
         return scope
 
     def _embedder_id(self, connection: Connection, name: str | None) -> int | None:
         return embedder_id(connection, name) if name is not None else None
 
     def _unindex(self, connection: Connection, scope: int, ids: list[int], *, keep_vectors: bool = False) -> None:
-        vector = schema.vectors.c
+        vector = tables.vectors.c
         for some in chunks(ids):
             live = select(_items.id, _items.words, _items.word_count).where(
                 _items.id.in_(some), _items.archived.is_(None)
@@ -292,19 +295,19 @@ class Bank:
             if dropped:
                 first = take_numbers(connection, len(dropped))
                 connection.execute(
-                    insert(schema.gone),
+                    insert(tables.gone),
                     [{"id": first + n, "scope_id": scope, "vector_id": each} for n, each in enumerate(dropped)],
                 )
             if keep_vectors:
-                connection.execute(update(schema.vectors).where(there).values(live=False))
+                connection.execute(update(tables.vectors).where(there).values(live=False))
             else:
-                connection.execute(delete(schema.vectors).where(there))
+                connection.execute(delete(tables.vectors).where(there))
 
     def _restore(self, connection: Connection, ids: list[int]) -> None:
         scope = self._scope_for_writing(connection)
-        vector = schema.vectors.c
+        vector = tables.vectors.c
         for some in chunks(ids):
-            connection.execute(update(schema.items).where(_items.id.in_(some)).values(archived=None))
+            connection.execute(update(tables.items).where(_items.id.in_(some)).values(archived=None))
             rows = connection.execute(
                 select(_items.id, _items.words, _items.word_count).where(_items.id.in_(some))
             ).all()
@@ -318,14 +321,14 @@ class Bank:
             first = take_numbers(connection, len(old))
             for number, each in enumerate(old):  # a new number each: to an index they are new
                 connection.execute(
-                    update(schema.vectors).where(vector.id == each).values(id=first + number, live=True)
+                    update(tables.vectors).where(vector.id == each).values(id=first + number, live=True)
                 )
 
     def _count(self, connection: Connection, scope: int, live: int, words: int) -> None:
         if live or words:
-            counts = schema.scopes.c
+            counts = tables.scopes.c
             connection.execute(
-                update(schema.scopes)
+                update(tables.scopes)
                 .where(counts.id == scope)
                 .values(live=counts.live + live, words=counts.words + words)
             )

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from smolagents_memory._errors import UnsupportedValueError
+from smolagents_memory.stores.filters import Check, compiled
 
 
 Value = TypeVar("Value")
 Meta = Mapping[str, Any]
 Where = Mapping[str, Any]
+Item: TypeAlias = tuple[str, Value] | tuple[str, Value, Meta | None]
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class MemoryStore(ABC, Generic[Value]):
 
     # -- derived; a store overrides what it can do faster ------------------------------------------------------
 
-    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+    def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add `(key, value)` or `(key, value, meta)` one after the other; returns how many."""
         count = 0
         for item in items:
@@ -112,6 +114,17 @@ class MemoryStore(ABC, Generic[Value]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def asked(query: object, top_k: object, where: Where | None) -> tuple[str, int, Check | None]:
+    """The query, the number of results, and what says whether metadata fits; None when everything does."""
+    return checked_query(query), checked_top_k(top_k), compiled(where)
+
+
+def entries(items: Iterable[Item[Value]]) -> Iterator[tuple[str, Value, dict[str, Any]]]:
+    """Each item's key, value and metadata, if they can be."""
+    for key, value, *meta in items:
+        yield checked_key(key), value, checked_meta(meta[0] if meta else None)
 
 
 def checked_key(key: object) -> str:

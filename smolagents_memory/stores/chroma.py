@@ -18,20 +18,10 @@ from smolagents_memory._errors import (
     UnsupportedValueError,
 )
 from smolagents_memory.search.chroma_folder import ChromaFolder, chroma_folder
-from smolagents_memory.search.embedding import Vectors, best_of_parts, default_embedder, resolved_embedder
-from smolagents_memory.stores.base import (
-    Hit,
-    MemoryStore,
-    Meta,
-    Value,
-    Where,
-    checked_key,
-    checked_meta,
-    checked_query,
-    checked_top_k,
-)
+from smolagents_memory.search.embedding import Vectors, default_embedder, resolved_embedder
+from smolagents_memory.search.parts import best_of_parts
+from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
 from smolagents_memory.stores.chroma_records import ORDER, PART, PARTS, Entry, entries_of, entry_of, id_of, ids_of
-from smolagents_memory.stores.filters import compiled
 
 
 BATCH = 1000
@@ -82,21 +72,17 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
     def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
         self.add_many([(key, value, meta)])
 
-    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+    def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add all; what cannot be kept or embedded is refused before anything is written."""
-        new: dict[str, Entry] = {}
-        for key, value, *meta in items:
-            new[checked_key(key)] = entry_of(checked_key(key), value, checked_meta(meta[0] if meta else None))
+        new = list({key: entry_of(key, value, meta) for key, value, meta in entries(items)}.values())
         if not new:
             return 0
-        entries = list(new.values())
-        matrices = self._vectors.of_documents([entry.text for entry in entries])
-        rows = [row for entry, matrix in zip(entries, matrices, strict=True) for row in entry.rows(matrix)]
+        matrices = self._vectors.of_documents([entry.text for entry in new])
+        rows = [row for entry, matrix in zip(new, matrices, strict=True) for row in entry.rows(matrix)]
         with _translated():
             collection = self._collection()
-            known, stale = self._order(collection, entries)
-            for start in range(0, len(rows), BATCH):
-                some = rows[start : start + BATCH]
+            known, stale = self._order(collection, new)
+            for some in _pieces(rows):
                 collection.upsert(
                     ids=[row.id for row in some],
                     embeddings=[row.vector for row in some],
@@ -115,8 +101,8 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         return None if found is None else found[2]
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
-        fits, top_k = compiled(where), checked_top_k(top_k)
-        if not top_k or not checked_query(query).strip():
+        query, top_k, fits = asked(query, top_k, where)
+        if not top_k or not query.strip():
             return []
         _, matrix = self._vectors.of_query(query)
         with _translated():
@@ -138,8 +124,8 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         count = 0
         with _translated():
             collection = self._collection()
-            for start in range(0, len(names), BATCH):
-                found = collection.get(ids=names[start : start + BATCH], include=["metadatas"])
+            for some in _pieces(names):
+                found = collection.get(ids=some, include=["metadatas"])
                 count += len(found["ids"])
                 _delete(collection, [name for pair in _pairs(found) for name in ids_of(*pair)])
         return count
@@ -150,11 +136,11 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
             found = collection.get(include=["metadatas"])
         first = [(metadata.get(ORDER, 0), name) for name, metadata in _pairs(found) if not metadata.get(PART)]
         names = [name for _, name in sorted(first, key=lambda pair: pair[0])]
-        for start in range(0, len(names), BATCH):
+        for some in _pieces(names):
             with _translated():
-                some = collection.get(ids=names[start : start + BATCH], include=["metadatas", "documents"])
-            there = {entry[0]: entry[1:] for entry in entries_of(some)}
-            yield from (there[name] for name in names[start : start + BATCH] if name in there)
+                found = collection.get(ids=some, include=["metadatas", "documents"])
+            there = {entry[0]: entry[1:] for entry in entries_of(found)}
+            yield from (there[name] for name in some if name in there)
 
     def __len__(self) -> int:
         with _translated():
@@ -206,17 +192,20 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
                 best[key] = Hit(key, whole[1], best[key].score, whole[2])
         return sorted(best.values(), key=lambda hit: -hit.score)
 
-    def _order(self, collection: Any, entries: list[Entry]) -> tuple[dict[str, float], set[str]]:
+    def _order(self, collection: Any, new: list[Entry]) -> tuple[dict[str, float], set[str]]:
         """When each was first added (what is replaced keeps its place), and the rows that are there of them."""
         now = time.time()
-        known = {entry.id: now + number * 1e-6 for number, entry in enumerate(entries)}
+        known = {entry.id: now + number * 1e-6 for number, entry in enumerate(new)}
         there: set[str] = set()
-        for start in range(0, len(entries), BATCH):
-            names = [entry.id for entry in entries[start : start + BATCH]]
-            for name, metadata in _pairs(collection.get(ids=names, include=["metadatas"])):
+        for some in _pieces([entry.id for entry in new]):
+            for name, metadata in _pairs(collection.get(ids=some, include=["metadatas"])):
                 known[name] = metadata.get(ORDER, known[name])
                 there.update(ids_of(name, metadata))
         return known, there
+
+
+def _pieces(values: list[Any]) -> Iterator[list[Any]]:
+    return (values[start : start + BATCH] for start in range(0, len(values), BATCH))
 
 
 def _pairs(found: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -224,8 +213,8 @@ def _pairs(found: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _delete(collection: Any, names: list[str]) -> None:
-    for start in range(0, len(names), BATCH):
-        collection.delete(ids=names[start : start + BATCH])
+    for some in _pieces(names):
+        collection.delete(ids=some)
 
 
 def _embedder(embedder: Any, collection: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smolagents_memory.stores.packing import pack, searchable, unpack
+from smolagents_memory.codec.plain_json import pack, searchable, unpack
 
 
 PACKED = "smolagents_memory"  # the metadata entry that holds key, value and metadata as they are

@@ -4,35 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic
 
-from smolagents_memory.search.ranked_texts import ranked
-from smolagents_memory.search.words import words
-from smolagents_memory.stores.base import (
-    Hit,
-    MemoryStore,
-    Meta,
-    Value,
-    Where,
-    checked_key,
-    checked_meta,
-    checked_query,
-    checked_top_k,
-)
-from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.packing import pack, searchable, unpack
-
-
-@dataclass(frozen=True)
-class _Kept:
-    value: Any  # a text as it is, anything else packed: so nobody can change it from outside
-    is_text: bool
-    meta: str
-    words: str
-
-    def unpacked(self) -> tuple[Any, dict[str, Any]]:
-        return (self.value if self.is_text else unpack(self.value)), unpack(self.meta)
+from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, entries
+from smolagents_memory.stores.kept import Kept, found
 
 
 class InMemoryStore(MemoryStore[Value], Generic[Value]):
@@ -45,7 +20,7 @@ class InMemoryStore(MemoryStore[Value], Generic[Value]):
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, Kept] = {}
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -54,14 +29,8 @@ class InMemoryStore(MemoryStore[Value], Generic[Value]):
     def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
         self.add_many([(key, value, meta)])
 
-    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
-        new = []
-        for key, value, *meta in items:
-            is_text = isinstance(value, str)
-            packed = value if is_text else pack(value)
-            packed_meta = pack(checked_meta(meta[0] if meta else None), "metadata")
-            kept = _Kept(packed, is_text, packed_meta, " ".join(words(searchable(value))))
-            new.append((checked_key(key), kept))
+    def add_many(self, items: Iterable[Item[Value]]) -> int:
+        new = [(key, Kept.of(value, meta)) for key, value, meta in entries(items)]
         with self._lock:
             self._kept.update(new)
         return len(new)
@@ -75,17 +44,9 @@ class InMemoryStore(MemoryStore[Value], Generic[Value]):
         return None if kept is None else kept.unpacked()[1]
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
-        fits, top_k = compiled(where), checked_top_k(top_k)
         with self._lock:
             there = dict(self._kept)
-        hits: list[Hit[Value]] = []
-        for key, score in ranked(checked_query(query), ((key, kept.words) for key, kept in there.items())):
-            if len(hits) >= top_k:
-                break
-            value, meta = there[key].unpacked()
-            if fits is None or fits(meta):
-                hits.append(Hit(key, value, score, meta))
-        return hits
+        return found(query, top_k, where, ((key, kept.words) for key, kept in there.items()), there.get)
 
     def forget(self, key: str) -> bool:
         with self._lock:

@@ -5,25 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.stores.base import MemoryStore
 
 
+if TYPE_CHECKING:
+    from smolagents_memory.database.places import Place
+
 GROUP = "smolagents_memory.stores"
 
 Opener = Callable[..., MemoryStore[Any]]
 
 
-def open_store(url: str | os.PathLike[str], **options: Any) -> MemoryStore[Any]:
+def open_store(url: str | os.PathLike[str] | Place, **options: Any) -> MemoryStore[Any]:
     """The store behind a URL. `options` go to its class; so do those after the URL's question mark.
 
     | URL | store |
     |---|---|
     | `memory://` | InMemoryStore |
-    | a path, `sqlite:///memory.db` | SqliteStore, SqlStore |
+    | a path, `sqlite:///memory.db`, a `Place` | SqliteStore, SqlStore |
     | `postgresql://user@host/name` | SqlStore |
     | `redis://host:6379/0?ttl=60`, `rediss://`, `unix://` | RedisStore |
     | `chroma:///folder`, `chroma+http://host:8000` | VectorMemoryStore |
@@ -34,6 +37,8 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> MemoryStore[Any]:
     >>> open_store("memory://")
     InMemoryStore()
     """
+    if not isinstance(url, (str, os.PathLike)):
+        return _sql(url, **options)
     given = os.fspath(url)
     scheme = given.split("://", 1)[0].lower() if "://" in given else ""
     opener = _OPENERS.get(scheme) or _OPENERS.get(scheme.split("+", 1)[0]) or _from_entry_point(scheme)
@@ -57,7 +62,7 @@ def _in_memory(url: str, **options: Any) -> MemoryStore[Any]:
     return InMemoryStore(**options)
 
 
-def _sql(url: str, **options: Any) -> MemoryStore[Any]:
+def _sql(url: str | Place, **options: Any) -> MemoryStore[Any]:
     from smolagents_memory.stores.sql import SqlStore
 
     return SqlStore(url, **options)

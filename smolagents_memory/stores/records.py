@@ -25,6 +25,7 @@ class Record:
     archived: float | None = None
     id: int = 0
     place: int | None = None
+    damaged: bool = False  # its bytes were changed: the text is lost, and the memory is left out of every result
 
     def view(self) -> dict[str, Any]:
         """What a `where` filter sees: the metadata, and beneath it the memory's own fields."""

@@ -7,21 +7,10 @@ from contextlib import contextmanager
 from typing import Any, Generic
 
 from smolagents_memory._errors import MissingExtraError, StoreFormatError, StoreUnavailableError, UnsupportedValueError
-from smolagents_memory.search.ranked_texts import ranked
-from smolagents_memory.search.words import words
-from smolagents_memory.stores.base import (
-    Hit,
-    MemoryStore,
-    Meta,
-    Value,
-    Where,
-    checked_key,
-    checked_meta,
-    checked_query,
-    checked_top_k,
-)
-from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.packing import pack, searchable, to_bytes, to_text, unpack
+from smolagents_memory.codec.plain_json import unpack
+from smolagents_memory.database.envelope import as_key, from_key
+from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, checked_key, entries
+from smolagents_memory.stores.kept import Kept, found
 
 
 BATCH = 1000
@@ -58,16 +47,9 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
     def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
         self.add_many([(key, value, meta)])
 
-    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+    def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add all in one transaction, or none."""
-        new: dict[bytes, dict[str, bytes]] = {}
-        for key, value, *meta in items:
-            is_text = isinstance(value, str)
-            new[to_bytes(checked_key(key))] = {
-                "text" if is_text else "json": to_bytes(str(value)) if is_text else pack(value).encode(),
-                "meta": pack(checked_meta(meta[0] if meta else None), "metadata").encode(),
-                "words": " ".join(words(searchable(value))).encode(),
-            }
+        new = {as_key(key): _entry(Kept.of(value, meta)) for key, value, meta in entries(items)}
         if not new:
             return 0
         with _translated():
@@ -83,31 +65,19 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         return len(new)
 
     def get(self, key: str) -> Value | None:
-        with _translated():
-            entry = self._client.hgetall(self._name(to_bytes(checked_key(key))))
-        return _value(entry) if entry else None
+        kept = self._kept(checked_key(key))
+        return None if kept is None else kept.unpacked()[0]
 
     def meta(self, key: str) -> dict[str, Any] | None:
         with _translated():
-            packed = self._client.hget(self._name(to_bytes(checked_key(key))), "meta")
+            packed = self._client.hget(self._name(as_key(checked_key(key))), "meta")
         return None if packed is None else unpack(packed.decode())
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
-        fits, top_k = compiled(where), checked_top_k(top_k)
-        found: list[Hit[Value]] = []
-        for key, score in ranked(checked_query(query), self._words()):
-            if len(found) >= top_k:
-                break
-            with _translated():
-                entry = self._client.hgetall(self._name(to_bytes(key)))
-            if entry:
-                meta = unpack(entry[b"meta"].decode())
-                if fits is None or fits(meta):
-                    found.append(Hit(key, _value(entry), score, meta))
-        return found
+        return found(query, top_k, where, self._words(), self._kept)
 
     def forget(self, key: str) -> bool:
-        name = to_bytes(checked_key(key))
+        name = as_key(checked_key(key))
         with _translated():
             pipe = self._client.pipeline(transaction=True)
             pipe.delete(self._name(name))
@@ -115,10 +85,10 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
             return bool(pipe.execute()[0])
 
     def items(self) -> Iterator[tuple[str, Value, dict[str, Any]]]:
-        for names, entries in self._read(lambda pipe, name: pipe.hgetall(name)):
-            for name, entry in zip(names, entries, strict=True):
+        for names, answers in self._read(lambda pipe, name: pipe.hgetall(name)):
+            for name, entry in zip(names, answers, strict=True):
                 if entry:
-                    yield to_text(name), _value(entry), unpack(entry[b"meta"].decode())
+                    yield from_key(name), *_of_entry(entry).unpacked()
 
     def __len__(self) -> int:
         return sum(sum(map(bool, there)) for _, there in self._read(lambda pipe, name: pipe.exists(name)))
@@ -129,11 +99,16 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
     def _name(self, key: bytes) -> bytes:
         return self._prefix + b":item:" + key
 
+    def _kept(self, key: str) -> Kept | None:
+        with _translated():
+            entry = self._client.hgetall(self._name(as_key(key)))
+        return _of_entry(entry) if entry else None
+
     def _words(self) -> Iterator[tuple[str, str]]:
-        for names, entries in self._read(lambda pipe, name: pipe.hget(name, "words")):
-            for name, packed in zip(names, entries, strict=True):
+        for names, answers in self._read(lambda pipe, name: pipe.hget(name, "words")):
+            for name, packed in zip(names, answers, strict=True):
                 if packed is not None:
-                    yield to_text(name), packed.decode()
+                    yield from_key(name), packed.decode()
 
     def _read(self, ask: Callable[[Any, bytes], Any]) -> Iterator[tuple[list[bytes], list[Any]]]:
         """What `ask` asks for each entry, in batches; names of entries that expired are dropped on the way."""
@@ -160,12 +135,20 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         self._client.eval(script, 2, self._order, self._prefix + b":item:", *names)
 
 
-def _value(entry: dict[bytes, bytes]) -> Any:
-    if b"text" in entry:
-        return to_text(entry[b"text"])
-    if b"json" not in entry:
+def _entry(kept: Kept) -> dict[str, bytes]:
+    """What Redis keeps: a text as its bytes, anything else as JSON."""
+    return {
+        "text" if kept.is_text else "json": as_key(kept.value),
+        "meta": kept.meta.encode(),
+        "words": kept.words.encode(),
+    }
+
+
+def _of_entry(entry: dict[bytes, bytes]) -> Kept:
+    value = entry.get(b"text", entry.get(b"json"))
+    if value is None or b"meta" not in entry:
         raise StoreFormatError("an entry in Redis under our prefix was not written by this package; it was left as is")
-    return unpack(entry[b"json"].decode())
+    return Kept(from_key(value), b"text" in entry, entry[b"meta"].decode(), entry.get(b"words", b"").decode())
 
 
 def _client(url: str) -> Any:

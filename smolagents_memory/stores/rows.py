@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from smolagents_memory.stores import schema
-from smolagents_memory.stores.packing import pack, to_bytes, to_text, unpack
+from smolagents_memory._errors import DecodeError, StoreFormatError
+from smolagents_memory._log import warn_of_loss
+from smolagents_memory.codec.plain_json import pack, unpack
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database, alone
+from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
+from smolagents_memory.database.many import CHUNK
 from smolagents_memory.stores.records import Draft, Record
 
 
 POSITIONS = 2**24  # places a source has, a gap at the end included: sources are no neighbours
-CHUNK = 500  # ids in one statement
 
-_items = schema.items.c
+_items = tables.items.c
 _COLUMNS = (
-    _items.id, _items.key, _items.value, _items.is_text, _items.meta, _items.kind, _items.place,
+    _items.id, _items.key, _items.value, _items.form, _items.meta, _items.kind, _items.place,
     _items.importance, _items.created, _items.touched, _items.uses, _items.useful, _items.pinned, _items.archived,
-    schema.sources.c.name.label("source"),
+    tables.sources.c.name.label("source"), tables.scopes.c.name.label("scope"),
 )  # fmt: skip
-RECORDS = select(*_COLUMNS).outerjoin(schema.sources, schema.sources.c.id == _items.source_id)
-BY_KEY = RECORDS.where(_items.scope_id == bindparam("scope"), _items.key == bindparam("name"))
+RECORDS = (
+    select(*_COLUMNS)
+    .outerjoin(tables.sources, tables.sources.c.id == _items.source_id)
+    .outerjoin(tables.scopes, tables.scopes.c.id == _items.scope_id)
+)
+BY_KEY = RECORDS.where(tables.scopes.c.name == bindparam("in_scope"), _items.key == bindparam("of_key"))
 BY_IDS = RECORDS.where(_items.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -63,22 +72,22 @@ class Places:
 
     def save(self) -> None:
         for number, position in self._sources.values():
-            self._connection.execute(update(schema.sources).where(schema.sources.c.id == number).values(next=position))
+            self._connection.execute(update(tables.sources).where(tables.sources.c.id == number).values(next=position))
 
     def _find(self, source: str) -> list[int]:
-        table = schema.sources
-        where = (table.c.scope_id == self._scope, table.c.name == to_bytes(source))
+        table = tables.sources
+        where = (table.c.scope_id == self._scope, table.c.name == as_key(source))
         row = self._connection.execute(select(table.c.id, table.c.next).where(*where)).first()
         if row is not None:
             return [row.id, row.next]
         number = take_numbers(self._connection, 1)
-        self._connection.execute(insert(table).values(id=number, scope_id=self._scope, name=to_bytes(source), next=0))
+        self._connection.execute(insert(table).values(id=number, scope_id=self._scope, name=as_key(source), next=0))
         return [number, 0]
 
 
 def take_numbers(connection: Connection, count: int) -> int:
     """The first of `count` numbers nobody else gets. Others that write wait here until this transaction ends."""
-    changes = schema.changes
+    changes = tables.changes
     last: Any = connection.execute(
         update(changes).where(changes.c.id == 1).values(last=changes.c.last + count).returning(changes.c.last)
     ).scalar()
@@ -87,7 +96,7 @@ def take_numbers(connection: Connection, count: int) -> int:
 
 def embedder_id(connection: Connection, name: str) -> int:
     """The number of an embedder's name, given when it is first seen."""
-    table = schema.embedders
+    table = tables.embedders
     found: Any = connection.execute(select(table.c.id).where(table.c.name == name)).scalar()
     if found is None:
         found = take_numbers(connection, 1)
@@ -95,27 +104,71 @@ def embedder_id(connection: Connection, name: str) -> int:
     return int(found)
 
 
-def record_of(row: Any) -> Record:
-    """A row as a record."""
-    value = to_text(row.value) if row.is_text else unpack(bytes(row.value).decode("ascii"))
+@contextmanager
+def writing_memories(database: Database) -> Iterator[Connection]:
+    """A transaction in which nobody else writes memories."""
+    with database.writing() as connection:
+        alone(connection, "memories")
+        yield connection
+
+
+def whole(connection: Connection, rows: Iterable[Any]) -> Iterator[Record]:
+    """Rows as records. A damaged one is named in a warning and left out."""
+    envelope = envelope_of(connection)
+    for record in (record_of(envelope, row) for row in rows):
+        if not record.damaged:
+            yield record
+
+
+def record_of(envelope: Envelope, row: Any) -> Record:
+    """A row as a record. Of a damaged one, which is named in a warning, all but the text and the metadata."""
+    key = from_key(row.key)
+    try:
+        value, meta, damaged = *_contents(envelope, row, row.scope or "", key), False
+    except (DecodeError, StoreFormatError, UnicodeDecodeError) as error:
+        value, meta, damaged = "", {}, True
+        warn_of_loss(
+            f"the memory {key!r} of scope {row.scope!r} is damaged ({error}); it is left out of every result. What is "
+            "remembered under its key replaces it, or forget it"
+        )
     return Record(
-        key=to_text(row.key), value=value, meta=unpack(row.meta), kind=row.kind,
-        source=None if row.source is None else to_text(row.source), importance=row.importance, created=row.created,
+        key=key, value=value, meta=meta, kind=row.kind,
+        source=None if row.source is None else from_key(row.source), importance=row.importance, created=row.created,
         touched=row.touched, uses=row.uses, useful=row.useful, pinned=row.pinned, archived=row.archived,
-        id=row.id, place=row.place,
+        id=row.id, place=row.place, damaged=damaged,
     )  # fmt: skip
 
 
-def row_of(draft: Draft, scope: int) -> dict[str, Any]:
+def _contents(envelope: Envelope, row: Any, scope: str, key: str) -> tuple[Any, dict[str, Any]]:
+    if row.form & tables.ENVELOPED:
+        value = envelope.unpack_bytes(row.value, Spot("memory_items", scope, key, "value"))
+        none = not row.meta and not envelope.sealed  # most memories have none, and it is read faster so
+        meta = b"{}" if none else envelope.unpack_bytes(row.meta, Spot("memory_items", scope, key, "meta"))
+    else:
+        value, meta = envelope.bare(row.value), envelope.bare(row.meta)
+    return from_key(value) if row.form & tables.TEXT else unpack(value.decode("ascii")), unpack(meta.decode("ascii"))
+
+
+def every_record(database: Database) -> Iterator[Record]:
+    """All memories of all scopes, damaged and archived ones too."""
+    last = 0
+    while True:
+        with database.reading() as connection:
+            statement = RECORDS.where(_items.id > last).order_by(_items.id).limit(CHUNK)
+            records = [record_of(envelope_of(connection), row) for row in connection.execute(statement)]
+        if not records:
+            return
+        yield from records
+        last = records[-1].id
+
+
+def row_of(envelope: Envelope, draft: Draft, scope: int, name: str) -> dict[str, Any]:
     """A draft as the columns of its row, without its id and place."""
     record = draft.record
-    is_text = isinstance(record.value, str)
     return {
         "scope_id": scope,
-        "key": to_bytes(record.key),
-        "value": to_bytes(record.value) if is_text else pack(record.value).encode("ascii"),
-        "is_text": is_text,
-        "meta": pack(record.meta, "metadata"),
+        "key": as_key(record.key),
+        **contents(envelope, record, name),
         "kind": record.kind,
         "importance": record.importance,
         "created": record.created,
@@ -129,17 +182,14 @@ def row_of(draft: Draft, scope: int) -> dict[str, Any]:
     }
 
 
-def chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Pieces small enough for one statement."""
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]
-
-
-def numbered(connection: Connection, statement: str, ids: Sequence[int], **numbers: int) -> list[Any]:
-    """The rows of a statement with `{ids}` in it. Only numbers ever go into its text."""
-    rows: list[Any] = []
-    for some in chunks(ids):
-        named = {name: int(number) for name, number in numbers.items()}
-        text = statement.format(ids=",".join([str(int(each)) for each in some]), **named)
-        rows.extend(connection.exec_driver_sql(text).all())
-    return rows
+def contents(envelope: Envelope, record: Record, scope: str) -> dict[str, Any]:
+    """The columns for what a person or a model wrote; `scope` is its name."""
+    is_text = isinstance(record.value, str)
+    value = as_key(record.value) if is_text else pack(record.value).encode("ascii")
+    spot = Spot("memory_items", scope, record.key, "value")
+    meta = pack(record.meta, "metadata").encode("ascii")
+    return {
+        "form": tables.ENVELOPED | (tables.TEXT if is_text else 0),
+        "value": envelope.pack_bytes(value, spot),
+        "meta": envelope.pack_bytes(meta, spot._replace(column="meta")) if record.meta or envelope.sealed else b"",
+    }

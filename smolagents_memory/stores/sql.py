@@ -9,34 +9,27 @@ from typing import Any, Generic
 
 from sqlalchemy import Connection, select
 
+from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import MEMORIES, Database
+from smolagents_memory.database.many import chunks
+from smolagents_memory.database.places import Place
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import query_words, words
-from smolagents_memory.stores import schema
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.base import (
-    Hit,
-    MemoryStore,
-    Meta,
-    Value,
-    Where,
-    checked_key,
-    checked_meta,
-    checked_query,
-    checked_top_k,
-)
-from smolagents_memory.stores.database import open_database
-from smolagents_memory.stores.filters import Check, compiled
-from smolagents_memory.stores.packing import searchable
+from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
+from smolagents_memory.stores.filters import Check
 from smolagents_memory.stores.records import Draft, Record
-from smolagents_memory.stores.rows import RECORDS, chunks, record_of
+from smolagents_memory.stores.rereading import reread
+from smolagents_memory.stores.rows import RECORDS, whole
 
 
 class SqlStore(MemoryStore[Value], Generic[Value]):
     """Memories in SQLite or Postgres, found by their words (BM25 over FTS5 or tsvector).
 
     Args:
-        url: `sqlite:///memory.db`, `postgresql://user@host/name`, or a path of a SQLite file.
+        url: The place: a folder, a file, a database URL (`postgresql://user@host/name`), or a `Place`.
         scope: Whose memories: what others hold is never seen, and does not change the ranking here.
         clock: Gives the seconds since 1970.
 
@@ -50,28 +43,30 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
 
     def __init__(
         self,
-        url: str | os.PathLike[str] | None,
+        url: str | os.PathLike[str] | Place | None,
         *,
         scope: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.database = open_database(None if url == "sqlite://" else url)
+        self.database = Database.at(url, faults=MEMORIES)
+        self.database.prepare()
+        reread(self.database)
         self.bank = Bank(self.database, scope)
         self._clock = clock
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.database.url.render_as_string(hide_password=True)!r})"
+        return f"{type(self).__name__}({str(self.database)!r})"
 
     def add(self, key: str, value: Value, meta: Meta | None = None) -> None:
         self.add_many([(key, value, meta)])
 
-    def add_many(self, items: Iterable[tuple[str, Value] | tuple[str, Value, Meta | None]]) -> int:
+    def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add all or, when one is refused, none."""
         now = self._clock()
-        drafts = []
-        for key, value, *meta in items:
-            record = Record(checked_key(key), value, checked_meta(meta[0] if meta else None), created=now, touched=now)
-            drafts.append(Draft(record, " ".join(words(searchable(value)))))
+        drafts = [
+            Draft(Record(key, value, meta, created=now, touched=now), " ".join(words(searchable(value))))
+            for key, value, meta in entries(items)
+        ]
         if drafts:
             self.bank.put(drafts)
         return len(drafts)
@@ -88,15 +83,15 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         return None if record is None else record.meta
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
-        fits, top_k = compiled(where), checked_top_k(top_k)
-        wanted = dict.fromkeys(query_words(checked_query(query)), 1.0)
+        query, top_k, fits = asked(query, top_k, where)
+        wanted = dict.fromkeys(query_words(query), 1.0)
         if not top_k or not wanted:
             return []
-        with self.database.read() as connection:
+        with self.database.reading() as connection:
             scope = self.bank.scope_id(connection)
             if scope is None:
                 return []
-            table = schema.scopes.c
+            table = tables.scopes.c
             live, total = connection.execute(select(table.live, table.words).where(table.id == scope)).one()
             text = full_text_of(connection)
             lexicon = Lexicon(live, total / max(1, live), text.counts(connection, scope, wanted))
@@ -130,7 +125,7 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
 
 
 class SqliteStore(SqlStore[Value], Generic[Value]):
-    """Memories in one SQLite file.
+    """Memories in a SQLite file, or in the one of a folder.
 
     >>> import tempfile
     >>> store = SqliteStore(tempfile.mkdtemp() + "/memory.db")
@@ -138,21 +133,21 @@ class SqliteStore(SqlStore[Value], Generic[Value]):
     0
     """
 
-    def __init__(self, path: str | os.PathLike[str] = "agent_memory/memory.db", **options: Any) -> None:
-        super().__init__(os.fspath(path), **options)
+    def __init__(self, path: str | os.PathLike[str] | Place = "agent_memory", **options: Any) -> None:
+        super().__init__(path, **options)
 
 
 def _ranked(
     connection: Connection, ids: list[int], lexicon: Lexicon, weights: dict[str, float], fits: Check | None
 ) -> list[Hit[Any]]:
-    columns = schema.items.c
+    columns = tables.items.c
     statement = RECORDS.add_columns(columns.words, columns.word_count)
     hits = []
     for some in chunks(ids):
-        for row in connection.execute(statement.where(columns.id.in_(some))):
-            record = record_of(row)
+        rows = {row.id: row for row in connection.execute(statement.where(columns.id.in_(some)))}
+        for record in whole(connection, rows.values()):
             if fits is None or fits(record.meta):
-                hits.append(
-                    Hit(record.key, record.value, lexicon.score(row.words, row.word_count, weights), record.meta)
-                )
+                row = rows[record.id]
+                score = lexicon.score(row.words, row.word_count, weights)
+                hits.append(Hit(record.key, record.value, score, record.meta))
     return sorted(hits, key=lambda hit: -hit.score)

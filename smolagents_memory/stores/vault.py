@@ -7,67 +7,47 @@ import os
 import threading
 import time
 import weakref
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select
 
-from smolagents_memory.search.chroma_folder import chroma_folder
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import MEMORIES, Database
+from smolagents_memory.search.chroma_folder import OWN_COLLECTION, chroma_folder
 from smolagents_memory.search.embedding import Embedder, Vectors
 from smolagents_memory.search.indexes import Indexes
-from smolagents_memory.search.limits import OWN_COLLECTION
-from smolagents_memory.stores import schema
-from smolagents_memory.stores.database import Database, open_database
 
 
-DATABASE = "memory.db"
 CHROMA = "chroma"
 
-_open: weakref.WeakValueDictionary[tuple[str, str, int], Vault] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[tuple[Any, ...], Vault] = weakref.WeakValueDictionary()
 _open_lock = threading.RLock()
 
 
-def open_vault(path_or_url: Any, embedder: Embedder | None, *, own_collection: int = OWN_COLLECTION) -> Vault:
-    """The one Vault for a path and embedder in this process; each memory in RAM has its own.
-
-    A path is a folder, unless it ends like a database file; a URL is SQLAlchemy's.
-    """
-    location, folder = _places(path_or_url)
+def open_vault(where: Any, embedder: Embedder | None, *, own_collection: int = OWN_COLLECTION) -> Vault:
+    """The one Vault for a place and embedder in this process; each memory in RAM has its own."""
+    database = Database.at(where, faults=MEMORIES)
     vectors = Vectors(embedder) if embedder is not None else None
-    if location is None:
-        return Vault(open_database(None), vectors, None, own_collection)
-    name = (str(location), vectors.name if vectors else "", own_collection)
+    database.prepare()
+    if database.place.in_ram:
+        return Vault(database, vectors, own_collection)
+    place = database.place
+    name = (place.key, place.durability, id(place.seal), vectors.name if vectors else "", own_collection)
     with _open_lock:
         vault = _open.get(name)
-        database = open_database(location)
-        if vault is None or vault.database is not database or vault.process != os.getpid():
-            vault = _open[name] = Vault(database, vectors, folder, own_collection)
+        if vault is None or not vault.serves(database):
+            vault = _open[name] = Vault(database, vectors, own_collection)
         if vault.indexes is not None:
             vault.indexes.open_again()
         return vault
 
 
-def _places(path_or_url: Any) -> tuple[str | None, Path | None]:
-    """Where the database is, and the folder for Chroma beside it (None for a server's database)."""
-    if path_or_url is None:
-        return None, None
-    given = os.fspath(path_or_url)
-    if "://" in given:
-        if not given.startswith("sqlite:///"):
-            return (None, None) if given == "sqlite://" else (given, None)
-        given = given.removeprefix("sqlite:///")
-    path = Path(given).absolute()
-    if path.suffix in (".db", ".sqlite", ".sqlite3") or path.is_file():
-        return str(path), path.parent / CHROMA
-    return str(path / DATABASE), path / CHROMA
-
-
 class Vault:
     """A database of memories with what searches its vectors. Closed when the process ends."""
 
-    def __init__(self, database: Database, vectors: Vectors | None, folder: Path | None, own_collection: int) -> None:
+    def __init__(self, database: Database, vectors: Vectors | None, own_collection: int) -> None:
         self.database, self.vectors = database, vectors
-        self.process = os.getpid()
+        self.process, self.file = os.getpid(), database.file
         self._users = 0
         self._users_lock = threading.Lock()
         self.checked = False  # whether it was looked for memories without vectors
@@ -76,17 +56,22 @@ class Vault:
         self._look_again = 0.0
         self.indexes: Indexes | None = None
         if vectors is not None:
-            held = chroma_folder(folder) if folder is not None else None
+            path = database.path
+            held = chroma_folder(path.parent / CHROMA) if path is not None else None
             self.indexes = Indexes(database, vectors, held, own_collection)
         _all.add(self)
+
+    def serves(self, database: Database) -> bool:
+        """Whether it is of this process, and made for what is now at that place."""
+        return (self.process, self.database.opened, self.file) == (os.getpid(), database.opened, database.file)
 
     def missing(self, scope: int | None = None) -> int:
         """How many memories have no vectors of this vault's embedder (of one scope, or of all)."""
         if self.indexes is None:
             return 0
-        with self.database.read() as connection:
+        with self.database.reading() as connection:
             current = self.indexes.embedder_id(connection)
-            counted = missing_statement(current, scope, select(func.count(schema.items.c.id)))
+            counted = missing_statement(current, scope, select(func.count(tables.items.c.id)))
             return int(connection.execute(counted).scalar() or 0)
 
     def is_whole(self) -> bool:
@@ -122,7 +107,7 @@ class Vault:
 
 def missing_statement(embedder: int | None, scope: int | None, statement: Any) -> Any:
     """`statement` restricted to the memories that have no vectors of an embedder."""
-    items = schema.items.c
+    items = tables.items.c
     if embedder is not None:
         statement = statement.where((items.embedder_id != embedder) | items.embedder_id.is_(None))
     return statement if scope is None else statement.where(items.scope_id == scope)

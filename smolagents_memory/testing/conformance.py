@@ -4,9 +4,10 @@
         def make_store(self, tmp_path):
             return MyStore(tmp_path / "file")
 
-Required of each store: keeping keys, values and metadata faithfully or refusing them with one `StoreError` and
-nothing written; replacing; forgetting; order; ranked search; bulk; threads. Optional, and tested when the store
-names it in `abilities`: "filters" (`where`), "vectors" (found by meaning), "ttl" (entries expire; `make_ttl_store`),
+Required of each store: the six methods of `MemoryStore`, and where one is missing the suite names what does not work;
+keeping keys, values and metadata faithfully or refusing them with one `StoreError` and nothing written; replacing;
+forgetting; order; ranked search; bulk; threads. Optional, and tested when the store names it in `abilities`: "filters"
+(`where`), "vectors" (found by meaning, with cosines for scores), "ttl" (entries expire; `make_ttl_store`),
 "persistent" (`reopen`).
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 from smolagents_memory._errors import StoreError, UnsupportedValueError
+from smolagents_memory.stores.adapting import as_store, lost_by
 from smolagents_memory.stores.base import Hit, MemoryStore
 
 
@@ -68,9 +70,15 @@ class StoreConformance:
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Any:
-        store = self.make_store(tmp_path)
+        store = as_store(self.make_store(tmp_path))
         yield store
         store.close()
+
+    def test_it_has_the_six_methods_and_what_it_lacks_is_named(self, tmp_path: Path) -> None:
+        store = self.make_store(tmp_path)
+        lost = [f"no {name}: {what}" for name, what in lost_by(store).items()]
+        as_store(store).close()
+        assert not lost, "; ".join(lost)
 
     # -- keeping -----------------------------------------------------------------------------------------------
 
@@ -272,6 +280,7 @@ class StoreConformance:
         store.add("money", "The invoice was paid by the customer.")
         assert store.search("a pet that naps on furniture", top_k=1)[0].key == "cat"
         assert store.search("settled a bill", top_k=1)[0].key == "money"
+        assert all(-1.01 <= hit.score <= 1.01 for hit in store.search("a pet")), "its scores are cosines"
 
     def test_the_end_of_a_long_text_is_found(self, store: MemoryStore[Any]) -> None:
         filler = " ".join(f"On day {n} the harbour was calm and the ferries ran on time." for n in range(120))

@@ -21,10 +21,10 @@ class ForgetTool(Tool):
     output_type = "string"
 
     def __init__(self, memory: Any = "./agent_memory", scope: Any = None) -> None:
-        from smolagents_memory.tools.place import Place
+        from smolagents_memory.tools.bound_memory import BoundMemory
 
         super().__init__()
-        self.place = Place(memory, scope)
+        self.place = BoundMemory(memory, scope)
 
     def setup(self) -> None:
         """Open the memory."""
@@ -39,6 +39,6 @@ class ForgetTool(Tool):
 
     def to_dict(self) -> dict[str, Any]:
         """The tool as source, with the place it was built with."""
-        from smolagents_memory.tools.place import with_place
+        from smolagents_memory.tools.bound_memory import with_place
 
         return with_place(self.place, super().to_dict())

@@ -9,7 +9,7 @@ from typing import Any
 from smolagents_memory._errors import SmolagentsMemoryError
 from smolagents_memory.memory.quoting import quoted
 from smolagents_memory.steps.kinds import came_back, is_action
-from smolagents_memory.tools.place import Place
+from smolagents_memory.tools.bound_memory import BoundMemory
 
 
 NOTHING = "Nothing was found in memory"
@@ -24,7 +24,7 @@ class _Wrong(Exception):
     """An argument that cannot be understood; the message is for the model."""
 
 
-def recall_answer(place: Place, query: Any, k: Any, since: Any, until: Any, kind: Any) -> str:
+def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any, kind: Any) -> str:
     """The best notes, or why there are none."""
     try:
         long_term = place.open()
@@ -43,7 +43,7 @@ def recall_answer(place: Place, query: Any, k: Any, since: Any, until: Any, kind
     return quoted(found, long_term.clock())[0]
 
 
-def remember_answer(place: Place, text: Any, key: Any, importance: Any) -> str:
+def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) -> str:
     """Under which key it was kept."""
     try:
         item: dict[str, Any] = {
@@ -61,7 +61,7 @@ def remember_answer(place: Place, text: Any, key: Any, importance: Any) -> str:
         return f"Nothing was remembered: {error}"
 
 
-def forget_answer(place: Place, key: Any) -> str:
+def forget_answer(place: BoundMemory, key: Any) -> str:
     """Whether it was there."""
     try:
         name = _text("key", key)

@@ -1,30 +1,5 @@
-"""Empty databases for the tests of sessions: a SQLite file, and the Postgres of all tests."""
+"""Empty databases for the tests of the sessions room."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from sqlalchemy import text
-
-from smolagents_memory.database import tables
-from smolagents_memory.database.engine import Database
-
-
-def emptied(url: str) -> str:
-    """The URL, after everything of ours in that database is gone."""
-    database = Database.at(url)
-    with database.engine.begin() as connection:
-        tables.metadata.drop_all(connection)
-        connection.execute(text(f"DROP TABLE IF EXISTS {tables.VERSION_TABLE}"))
-    database.close()
-    Database._open.clear()
-    return url
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of either kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'memory.db'}"
-    return emptied(request.getfixturevalue("postgres"))
+from databases import url  # noqa: F401 — a fixture

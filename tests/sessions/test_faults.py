@@ -21,6 +21,7 @@ from sqlalchemy import text
 from smolagents_memory import MemoryLossWarning, Session, SessionManager, SessionStorageError
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
+from smolagents_memory.database.opened import Opened
 from smolagents_memory.testing import code, explain_difference
 
 
@@ -219,8 +220,7 @@ def test_a_folder_where_nothing_can_be_written_is_told_at_once(tmp_path: Path, r
     agent = code_agent([code("final_answer(1)")], planning_interval=None)
     with Session("s", url).attach(agent):
         agent.run("go")
-    Database.at(url).close()
-    Database._open.clear()
+    Opened.forget_all()
     mounted(request, "--bind", str(folder), str(folder))
     subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
     with pytest.raises(SessionStorageError, match="cannot be opened"):
@@ -370,8 +370,7 @@ def test_a_damaged_database_file_gives_one_clear_error(tmp_path: Path, damage: s
     path = tmp_path / "m.db"
     url = f"sqlite:///{path}"
     filled(url)
-    Database.at(url).close()
-    Database._open.clear()
+    Opened.forget_all()
     data = path.read_bytes()
     path.write_bytes(
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Callable
@@ -15,7 +16,6 @@ from sqlalchemy import update
 from smolagents_memory import Session, SessionConflictError, SessionManager
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import pack
 
 
 TRIES = [pytest.param(25, id="25 tries"), pytest.param(500, id="500 tries", marks=pytest.mark.endurance)]
@@ -78,8 +78,8 @@ def test_a_lock_left_by_a_killed_process_is_no_obstacle(url: str) -> None:
 def test_whether_a_lock_s_owner_lives_is_found_out(url: str, owner: object, free: bool) -> None:
     Session("s", url).attach(code_agent([])).detach()
     with Database.at(url).writing() as connection:
-        left = b"unreadable" if owner is None else pack(owner)
-        connection.execute(update(tables.sessions).values(owner=left))
+        left = b"unreadable" if owner is None else json.dumps(owner).encode()
+        connection.execute(update(tables.sessions).values(writer=left))
     if free:
         Session("s", url).attach(code_agent([])).detach()
     else:

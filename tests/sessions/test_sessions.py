@@ -617,7 +617,7 @@ def test_what_cannot_be_kept_is_said_once_and_the_rest_is_kept(url: str) -> None
 
 def test_a_url_of_another_kind_and_a_wrong_durability_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no database URL"):
-        Session("s", "not a url")
+        Session("s", "not a url://at all")
     with pytest.raises(ValueError, match="SQLite or Postgres, not in 'mysql'"):
         Session("s", "mysql://host/db")
     with pytest.raises(ValueError, match="durability"):

@@ -87,7 +87,7 @@ def test_what_is_no_database_is_left_as_it_is(tmp_path):
 def test_a_database_of_a_newer_version_is_refused(tmp_path):
     """It says what to upgrade."""
     path = tmp_path / "x.db"
-    with SqliteStore(path) as store, store.database.write() as connection:
+    with SqliteStore(path) as store, store.database.writing() as connection:
         connection.exec_driver_sql("UPDATE memory_about SET value = '99' WHERE name = 'schema'")
     with pytest.raises(StoreFormatError, match="newer version"):
         SqliteStore(path)

@@ -19,6 +19,7 @@ from smolagents_memory import NewerSchemaError, Session, SessionManager, Session
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.migrating import backup_paths
+from smolagents_memory.database.opened import Opened
 from smolagents_memory.testing import code, explain_difference
 
 
@@ -65,9 +66,7 @@ def reflected(url: str) -> dict[str, Any]:
 
 def forget_open_databases() -> None:
     """As another process would begin."""
-    for database in Database._open.values():
-        database.close()
-    Database._open.clear()
+    Opened.forget_all()
 
 
 def test_alembic_is_imported_for_an_older_database_only(tmp_path: Path) -> None:

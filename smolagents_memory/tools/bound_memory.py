@@ -1,4 +1,4 @@
-"""Where a tool finds its memory: a path or URL that can be written into a saved tool, or a live object that cannot."""
+"""The memory a tool is bound to: a place, which can be written into a saved tool, or a live object, which cannot."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from smolagents_memory._errors import ToolStateError, UnsupportedValueError
+from smolagents_memory.database.places import Place
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
-from smolagents_memory.memory.foreign_keeping import StoreKeeper
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.search.embedding import default_embedder
 
 
+_PLACES = (str, os.PathLike, Place)
 _DEFAULTS = 'memory: Any = "./agent_memory", scope: Any = None'
 
 
-class Place:
+class BoundMemory:
     """The memory of a tool. The scope is fixed here: nothing a tool is called with reaches it."""
 
     def __init__(self, memory: Any, scope: Mapping[str, Any] | None) -> None:
-        if scope is not None and not isinstance(memory, (str, os.PathLike)):
+        if scope is not None and not isinstance(memory, _PLACES):
             raise UnsupportedValueError("a live memory or store has its scope already; build that one with the scope")
         self.memory, self.scope = memory, scope
         self._lock = threading.Lock()
         self._opened: LongTerm | None = None
-        if isinstance(memory, (str, os.PathLike)):
+        if isinstance(memory, _PLACES):
             default_embedder()  # what may take long happens now, and not inside a step
 
     @property
     def is_live(self) -> bool:
         """Whether it is an object of this process."""
-        return not isinstance(self.memory, (str, os.PathLike))
+        return not isinstance(self.memory, _PLACES)
 
     def open(self) -> LongTerm:
         """The long-term memory behind the place."""
@@ -56,38 +57,38 @@ class Place:
             return memory.long_term
         if isinstance(memory, LongTerm):
             return memory
-        curve, ranker = ForgettingCurve(), Ranker()
-        if not self.is_live:
-            keeper = opened_keeper(
-                memory,
-                persistent=None,
-                vector=True,
-                long_term=None,
-                vector_store=None,
-                scope=self.scope,
-                embedder="default",
-                ranker=ranker,
-            )
-            return LongTerm(keeper, curve, time.time, _unheard)
         if hasattr(memory, "query") and hasattr(memory, "upsert"):  # a Chroma collection
             from smolagents_memory.stores.chroma import VectorMemoryStore
 
             memory = VectorMemoryStore(collection=memory)
-        return LongTerm(StoreKeeper(memory, None, ranker), curve, time.time, _unheard)
+        keeper = opened_keeper(memory, scope=self.scope, ranker=Ranker())
+        return LongTerm(keeper, ForgettingCurve(), time.time, _unheard)
+
+
+def _spelled(place: str | os.PathLike[str] | Place) -> str:
+    """A place as it is written into a tool's source."""
+    if not isinstance(place, Place):
+        return os.fspath(place)
+    if place.in_ram or place.seal is not None or place.redact is not None or place.durability != "power":
+        raise ToolStateError(
+            f"{place!r} is more than a folder or URL says, and cannot be saved with the tool; build it from a folder "
+            "or URL instead, such as RecallTool('./agent_memory'), and save that"
+        )
+    return str(place.path or place.key)
 
 
 def _unheard(event: str, **data: Any) -> None:
     """A memory that only a tool knows has nobody who listens."""
 
 
-def with_place(place: Place, saved: dict[str, Any]) -> dict[str, Any]:
+def with_place(place: BoundMemory, saved: dict[str, Any]) -> dict[str, Any]:
     """A tool's source with the place it was built with instead of the default."""
     if place.is_live:
         raise ToolStateError(
             f"this tool shares a live {type(place.memory).__name__}, which cannot be saved with it; "
             "build it from a folder or URL instead, such as RecallTool('./agent_memory'), and save that"
         )
-    named = f"memory: Any = {os.fspath(place.memory)!r}, scope: Any = {dict(place.scope) if place.scope else None!r}"
+    named = f"memory: Any = {_spelled(place.memory)!r}, scope: Any = {dict(place.scope) if place.scope else None!r}"
     if _DEFAULTS not in saved["code"]:
         raise ToolStateError("the tool's source is not as it was written; its place cannot be saved with it")
     return {**saved, "code": saved["code"].replace(_DEFAULTS, named, 1)}

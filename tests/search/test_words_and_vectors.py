@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smolagents_memory import CallableEmbedder, ChromaEmbedder, EmbeddingError, MiniLMEmbedder, OpenAIEmbedder
-from smolagents_memory.search.embedding import Vectors, query_sentences, resolved_embedder, split_by_characters
+from smolagents_memory.search.embedding import Vectors, resolved_embedder
 from smolagents_memory.search.lexical import Lexicon
+from smolagents_memory.search.parts import query_sentences, split_by_characters
 from smolagents_memory.search.words import query_words, stem, words
 
 

@@ -1,4 +1,4 @@
-"""Values and metadata to ASCII JSON and back, faithfully or not at all."""
+"""Values and metadata to ASCII JSON and back, faithfully or not at all; and the text by which a value is found."""
 
 from __future__ import annotations
 
@@ -31,16 +31,6 @@ def unpack(text: str) -> Any:
         return decode_value(json.loads(text))
     except ValueError as error:
         raise StoreFormatError(f"a stored value cannot be read: {error}") from error
-
-
-def to_bytes(text: str) -> bytes:
-    """Any text as bytes, lone surrogates included."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def to_text(data: bytes) -> str:
-    """The text of such bytes."""
-    return bytes(data).decode("utf-8", "surrogatepass")
 
 
 def _plain(value: Any) -> bool:

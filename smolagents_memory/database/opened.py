@@ -1,0 +1,186 @@
+"""A place as this process has it open: one engine, whoever uses it, however many threads, also after a fork."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, ClassVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import NoSuchModuleError
+from sqlalchemy.pool import StaticPool
+
+from smolagents_memory._errors import MissingExtraError
+from smolagents_memory._log import logger
+from smolagents_memory.database.places import Place
+
+
+FileId = tuple[int, int]
+WAIT = 60.0  # seconds to wait for another writer
+_POOL = {"sqlite": {"pool_size": 8, "max_overflow": 56}, "postgresql": {"pool_size": 8, "max_overflow": 24}}
+
+
+class Opened:
+    """The engine of a place, and what is known of what it leads to. Each place in RAM has one of its own."""
+
+    by_key: ClassVar[weakref.WeakValueDictionary[str, Opened]] = weakref.WeakValueDictionary()
+    recent: ClassVar[deque[Opened]] = deque(maxlen=8)  # kept open for whoever comes next
+    opening: ClassVar[Any] = threading.RLock()
+
+    def __init__(self, place: Place) -> None:
+        self.path, self.in_ram, self.sqlite = place.path, place.in_ram, place.sqlite
+        self._url = place.url
+        self._engines: list[Engine] = []  # none, or the one of this process
+        self.lock = threading.RLock()
+        self._turn = threading.RLock()
+        self.file: FileId | None = None  # the file that was prepared
+        self.prepared = False
+        self.id = ""  # the random id of the place
+        _all.add(self)
+        weakref.finalize(self, _dispose, self._engines)
+
+    @classmethod
+    def of(cls, place: Place) -> Opened:
+        """The one for a place in this process."""
+        with cls.opening:
+            opened: Opened | None = place.__dict__.get("_opened") if place.in_ram else cls.by_key.get(place.key)
+            if opened is None:
+                opened = cls(place)
+                if place.in_ram:
+                    place.__dict__["_opened"] = opened
+                else:
+                    cls.by_key[place.key] = opened
+            if not place.in_ram:
+                cls.recent.append(opened)
+            return opened
+
+    @classmethod
+    def forget_all(cls) -> None:
+        """Close everything that nobody uses, as another process would begin."""
+        with cls.opening:
+            for opened in list(cls.by_key.values()):
+                opened.close()
+            cls.by_key.clear()
+            cls.recent.clear()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, made when it is first needed."""
+        with self.lock:
+            if not self._engines:
+                self._engines.append(self._sqlite() if self.sqlite else self._postgres())
+            return self._engines[0]
+
+    @contextmanager
+    def begun(self, *, relaxed: bool, immediate: bool = False, **options: Any) -> Iterator[Connection]:
+        """A transaction. In RAM all threads share one connection: one at a time."""
+        with self._turn if self.in_ram else nullcontext(), self.engine.connect() as connection:
+            connection = connection.execution_options(relaxed=relaxed, immediate=immediate, **options)
+            with connection.begin():
+                yield connection
+
+    def file_now(self) -> FileId | None:
+        """Which file is at the path."""
+        try:
+            found = self.path.stat() if self.path is not None else None
+        except FileNotFoundError:
+            found = None
+        return None if found is None else (found.st_dev, found.st_ino)
+
+    def close(self) -> None:
+        """Close all connections; the next use opens new ones. What is in RAM stays."""
+        with self.lock:
+            if not self.in_ram:
+                _dispose(self._engines)
+                self.prepared = False
+
+    def forked(self) -> None:
+        """In a child: leave the parent's connections alone, open or closed; RAM is a copy of one's own."""
+        self.lock, self._turn = threading.RLock(), threading.RLock()
+        if not self.in_ram:
+            _of_parents.extend(self._engines)
+            self._engines.clear()
+
+    # -- engines -----------------------------------------------------------------------------------------------
+
+    def _sqlite(self) -> Engine:
+        options: dict[str, Any] = {"poolclass": StaticPool} if self.in_ram else {**_POOL["sqlite"]}
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        connecting = {"check_same_thread": False, "timeout": WAIT}
+        engine = create_engine(self._url, connect_args=connecting, **options)
+        event.listen(engine, "connect", lambda connection, _: _configure(connection, self.in_ram))
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    def _postgres(self) -> Engine:
+        try:
+            waiting = {} if "connect_timeout" in self._url.query else {"connect_timeout": 10}  # else it is for ever
+            engine = create_engine(self._url, pool_pre_ping=True, connect_args=waiting, **_POOL["postgresql"])
+        except (ModuleNotFoundError, NoSuchModuleError):
+            raise MissingExtraError("A place in Postgres", "postgres") from None
+        event.listen(engine, "begin", _begin_postgres)
+        return engine
+
+
+_all: weakref.WeakSet[Opened] = weakref.WeakSet()
+_of_parents: list[Engine] = []  # never used, never closed
+
+
+def _dispose(engines: list[Engine]) -> None:
+    while engines:
+        engines.pop().dispose()
+
+
+def _in_child() -> None:
+    Opened.opening = threading.RLock()
+    for opened in list(_all):
+        opened.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def _configure(connection: sqlite3.Connection, in_ram: bool) -> None:
+    connection.isolation_level = None  # transactions begin where we say so, not where sqlite3 guesses
+    statements = ["PRAGMA secure_delete=ON", "PRAGMA foreign_keys=ON", "PRAGMA cache_size=-16000"]
+    for statement in statements if in_ram else ["PRAGMA journal_mode=WAL", *statements]:
+        _patiently(connection, statement)
+
+
+def _patiently(connection: sqlite3.Connection, statement: str) -> None:
+    """The switch to WAL says "locked" at once, whatever the timeout: try again for as long as that."""
+    deadline = time.monotonic() + WAIT
+    while True:
+        try:
+            connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                if "readonly" in str(error):
+                    logger.debug("a database that can only be read: %s", error)
+                    return
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    level = "NORMAL" if options.get("relaxed") else "FULL"
+    if connection.info.get("synchronous") != level:  # cannot be changed within a transaction
+        connection.exec_driver_sql(f"PRAGMA synchronous={level}")
+        connection.info["synchronous"] = level
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")
+
+
+def _begin_postgres(connection: Connection) -> None:
+    if connection.get_execution_options().get("relaxed"):
+        connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")

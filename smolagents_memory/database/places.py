@@ -1,0 +1,134 @@
+"""Place: where things live, and how they lie there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from smolagents_memory._errors import PlaceError
+from smolagents_memory.database.envelope import Cipher, Scrubber
+
+
+Durability = Literal["power", "process"]
+FILE = "memory.db"  # in a folder
+_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+
+
+class Place:
+    """Where sessions and memories live, and how they lie there. Everything that takes a place takes one of these.
+
+    Args:
+        path_or_url: A folder, which gets a file `memory.db`; a file (one that is there, or whose name ends in .db,
+            .sqlite or .sqlite3); a database URL (`sqlite:///folder/memory.db`, `postgresql://user:password@host/name`);
+            None or `sqlite://` for RAM, where each place is one of its own.
+        durability: "power": what was acknowledged survives a power cut. "process": it survives the death of the
+            process; faster where the disk is slow.
+        seal: A cipher (see `Cipher`) through which every value goes on its way to the database and back. The words of
+            the full text, keys, names and vectors do not.
+        redact: A function (see `Scrubber`) for those who write: nothing in the database itself asks it.
+
+    Opening is left to those who use the place.
+
+    >>> Place("agent_memory")
+    Place('sqlite:///...agent_memory/memory.db')
+    """
+
+    def __init__(
+        self,
+        path_or_url: str | os.PathLike[str] | URL | None = None,
+        *,
+        durability: Durability = "power",
+        seal: Cipher | None = None,
+        redact: Scrubber | None = None,
+    ) -> None:
+        if durability not in ("power", "process"):
+            raise PlaceError(f'durability is "power" or "process", not {durability!r}')
+        if seal is not None and not isinstance(seal, Cipher):
+            raise PlaceError(f"seal is an object with seal and open, not {seal!r:.80}")
+        if redact is not None and not isinstance(redact, Scrubber):
+            raise PlaceError(f"redact is a function of a text and its owner, not {redact!r:.80}")
+        self.url = _url(path_or_url)
+        self.durability: Durability = durability
+        self.seal, self.redact = seal, redact
+
+    @classmethod
+    def of(cls, given: Any, durability: Durability | None = None) -> Place:
+        """The place itself, or one made of what names it."""
+        if not isinstance(given, Place):
+            return cls(given, durability=durability or "power")
+        if durability not in (None, given.durability):
+            raise PlaceError(
+                f"{given!r} has durability {given.durability!r}, and here {durability!r} was asked for; say it once, "
+                "where the place is made: Place(…, durability=…)"
+            )
+        return given
+
+    @property
+    def sqlite(self) -> bool:
+        """Whether it is a SQLite database, in a file or in RAM."""
+        return self.url.get_backend_name() == "sqlite"
+
+    @property
+    def path(self) -> Path | None:
+        """The file of a SQLite database."""
+        return Path(str(self.url.database)) if self.sqlite and not self.in_ram else None
+
+    @property
+    def in_ram(self) -> bool:
+        """Whether it ends with the process."""
+        return self.sqlite and self.url.database in (None, "", ":memory:")
+
+    @property
+    def key(self) -> str:
+        """The one spelling of where it is, password and all: to compare, never to print."""
+        return self.url.render_as_string(hide_password=False)
+
+    def __str__(self) -> str:
+        secrets = {name: "***" for name in self.url.query if "password" in name}
+        return self.url.update_query_dict(secrets).render_as_string(hide_password=True)
+
+    def __repr__(self) -> str:
+        return f"Place({str(self)!r})"
+
+
+def _url(given: str | os.PathLike[str] | URL | None) -> URL:
+    if given is None:
+        return make_url("sqlite://")
+    if isinstance(given, URL):
+        return _supported(given)
+    try:
+        named = os.fspath(given)
+    except TypeError:
+        named = ""
+    if not isinstance(named, str) or not named:
+        raise PlaceError(
+            f"{given!r:.80} names no place; a place is a folder, a file, a database URL, or None for RAM. Nothing was "
+            "opened"
+        )
+    if "://" not in named:
+        path = os.path.abspath(named)
+        is_file = path.endswith(_SUFFIXES) or os.path.isfile(path)
+        return URL.create("sqlite", database=path if is_file else os.path.join(path, FILE))
+    try:
+        url = make_url(named)
+    except ArgumentError:
+        raise PlaceError(
+            f"{named.partition('://')[0]}://… is no database URL; it looks like sqlite:///folder/memory.db or "
+            "postgresql://user:password@host/database"
+        ) from None
+    return _supported(url)
+
+
+def _supported(url: URL) -> URL:
+    if url.drivername in ("postgres", "postgresql"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise PlaceError(f"a place is in SQLite or Postgres, not in {url.get_backend_name()!r}")
+    if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
+        path = os.path.abspath(str(url.database))
+        return url.set(database=os.path.join(path, FILE) if os.path.isdir(path) else path)
+    return url

@@ -1,0 +1,103 @@
+"""Candidates for recall out of stores of the user's own: what these find, ranked as anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from statistics import fmean
+from typing import Any
+
+from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.memory.ranking import Candidate
+from smolagents_memory.memory.recalling import Cosines, Near
+from smolagents_memory.search.lexical import Lexicon
+from smolagents_memory.search.parts import query_sentences
+from smolagents_memory.search.spread import DEVIATION, quantiles, spread_of_best
+from smolagents_memory.search.words import words
+from smolagents_memory.stores.base import MemoryStore
+from smolagents_memory.stores.records import Record
+from smolagents_memory.stores.store_bank import FIELDS, StoreBank
+
+
+FARTHER = 4  # times as many are asked for by meaning: of what only words find, a store does not tell how near it is
+
+
+class StoreSource:
+    """The `Source` of one query over a StoreBank.
+
+    The scores of a store that has vectors are cosines. Of any other's nothing is known but what stands before what.
+    """
+
+    def __init__(self, bank: StoreBank, meaning: MemoryStore[Any] | None, query: str) -> None:
+        self._bank, self._meaning, self._query = bank, meaning, query
+        self._survey = bank.survey()
+        self._records: dict[str, Record] = {}
+        self._worded: Collection[int] = ()
+        self.live = bank.live
+        self.sentences = query_sentences(query) if meaning is not None else [query]
+
+    def by_meaning(self, limit: int) -> Near | None:
+        """It is asked first: both stores search now, so that what they find counts in the lexicon."""
+        if self._meaning is not self._bank.texts:
+            self._worded = self._found(self._bank.texts, self._query, limit)
+        if self._meaning is None:
+            self._load(self._worded)
+            return None
+        texts = [*self.sentences, self._query] if len(self.sentences) > 1 else [self._query]
+        lists = [self._near(self._meaning, text, limit) for text in texts]
+        tops = [sum(sorted(each.values(), reverse=True)[:3]) / 3 for each in lists[:-1]]
+        near: Cosines = {}
+        for each in lists:
+            for number, cosine in each.items():
+                near[number] = (max(cosine, near.get(number, (-1.0, 1))[0]), 1)
+        self._load({*near, *self._worded})
+        return Near(near, tops, [spread_of_best(sorted(each.values(), reverse=True), self.live) for each in lists])
+
+    def lexicon(self, wanted: Collection[str]) -> Lexicon:
+        return self._survey.lexicon(wanted)
+
+    def by_words(self, weights: Mapping[str, float], limit: int) -> Collection[int]:
+        return self._worded
+
+    def candidates(self, ids: Collection[int], places: Collection[int] = ()) -> Iterable[Candidate]:
+        beside = [self._bank.number(key) for key in map(self._survey.at.get, places) if key is not None]
+        for record in self._load([*ids, *beside]):
+            if record.archived is None:
+                found = words(searchable(record.value))
+                yield Candidate(
+                    record.id, self._survey.place(record.key), " ".join(found), len(found), record.created,
+                    record.touched, record.importance, record.useful,
+                )  # fmt: skip
+
+    def cosines(self, ids: Collection[int]) -> Cosines:
+        """What is not among the best of a store is not told."""
+        return {}
+
+    def records(self, ids: Collection[int]) -> dict[int, Record]:
+        return {record.id: record for record in self._load(ids)}
+
+    # -- the stores --------------------------------------------------------------------------------------------
+
+    def _load(self, ids: Collection[int]) -> list[Record]:
+        """The memories that are still there."""
+        keys = [self._bank.key(number) for number in ids]
+        self._records.update(self._bank.get_many([key for key in keys if key not in self._records]))
+        there = [self._records[key] for key in keys if key in self._records]
+        self._survey = self._bank.survey(there)
+        return there
+
+    def _near(self, store: MemoryStore[Any], text: str, limit: int) -> dict[int, float]:
+        found = self._found(store, text, FARTHER * limit)
+        if "vectors" in store.abilities:
+            return found
+        alike: dict[float, list[float]] = {}
+        for score, expected in zip(found.values(), quantiles(len(found), self.live), strict=True):
+            alike.setdefault(score, []).append(expected)
+        return {number: DEVIATION * fmean(alike[score]) for number, score in found.items()}
+
+    def _found(self, store: MemoryStore[Any], text: str, limit: int) -> dict[int, float]:
+        """What a store finds, best first: number → score. Archived memories must not take the others' places."""
+        hits = store.search(text, limit + (self._survey.archived if store is self._bank.texts else 0))
+        if store is self._bank.texts:
+            whole = [hit for hit in hits if hit.value is not None and FIELDS in hit.meta]
+            self._records.update((hit.key, self._bank.record(hit.key, hit.value, hit.meta)) for hit in whole)
+        return {self._bank.number(hit.key): hit.score for hit in hits}

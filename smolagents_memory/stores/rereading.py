@@ -1,0 +1,71 @@
+"""The words of a place, made anew from its texts when the way to make them has changed: the texts are the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from smolagents_memory._progress import progress
+from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.many import CHUNK
+from smolagents_memory.database.opened import Opened
+from smolagents_memory.search.full_text import full_text_of
+from smolagents_memory.search.words import ANALYSER, words
+from smolagents_memory.stores.rows import RECORDS, whole, writing_memories
+
+
+_read: WeakKeyDictionary[Opened, object] = WeakKeyDictionary()  # what was looked at, and which file it was
+_items, _about = tables.items.c, tables.about.c
+_ROWS = RECORDS.add_columns(_items.scope_id, _items.words, _items.word_count).order_by(_items.id).limit(CHUNK)
+
+
+def reread(database: Database, *, show: bool | None = None) -> int:
+    """Make the words of all memories anew unless today's analyser made them; how many changed.
+
+    Each batch is one transaction, so a process that dies leaves nothing half-made, and the next one begins again.
+    """
+    file = database.file
+    if database.opened in _read and _read[database.opened] == file:
+        return 0
+    with database.reading() as connection:
+        by = connection.execute(select(_about.value).where(_about.name == "words")).scalar()
+        total = connection.execute(select(func.count()).select_from(tables.items)).scalar() if by != ANALYSER else 0
+    changed = last = 0
+    with progress("Reading memories anew", int(total or 0), show=show) as advance:
+        while by != ANALYSER:
+            with writing_memories(database) as connection:
+                rows = connection.execute(_ROWS.where(_items.id > last)).all()
+                changed += _made_anew(connection, rows)
+                if not rows:
+                    connection.execute(delete(tables.about).where(_about.name == "words"))
+                    connection.execute(insert(tables.about).values(name="words", value=ANALYSER))
+                    break
+            last = rows[-1].id
+            advance(len(rows))
+    _read[database.opened] = file
+    return changed
+
+
+def _made_anew(connection: Connection, rows: Sequence[Any]) -> int:
+    new = {record.id: " ".join(words(searchable(record.value))) for record in whole(connection, rows)}
+    other = [row for row in rows if new.get(row.id, row.words) != row.words]
+    live = [row for row in other if row.archived is None]
+    text = full_text_of(connection)
+    text.remove(connection, [(row.id, row.scope_id, row.words) for row in live])
+    text.add(connection, [(row.id, row.scope_id, new[row.id]) for row in live])
+    if other:
+        values = [{"target": row.id, "w": new[row.id], "n": len(new[row.id].split())} for row in other]
+        statement = update(tables.items).where(_items.id == bindparam("target"))
+        connection.execute(statement.values(words=bindparam("w"), word_count=bindparam("n")), values)
+    for row in live:
+        more = len(new[row.id].split()) - row.word_count
+        if more:
+            counts = tables.scopes.c
+            one = update(tables.scopes).where(counts.id == row.scope_id)
+            connection.execute(one.values(words=counts.words + more))
+    return len(other)

@@ -1,0 +1,198 @@
+"""The memories in a store of the user's own, and every change to them; with a second store that finds by meaning."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from smolagents_memory.stores.base import MemoryStore
+from smolagents_memory.stores.records import Draft, Record
+from smolagents_memory.stores.survey import Survey
+
+
+FIELDS = "_memory"  # the metadata entry that holds a record's own fields
+SURVEYED = 50_000  # memories up to which a store is read as a whole; of a larger one, what is found stands for it
+_OWN = ("key", "value", "meta", "id", "place")  # what is not written into that entry
+
+
+class StoreBank:
+    """What `Bank` is over SQL, over a MemoryStore. Any number of threads may use it."""
+
+    def __init__(self, texts: MemoryStore[Any], vectors: MemoryStore[Any] | None) -> None:
+        self.texts, self.vectors = texts, vectors
+        self._lock = threading.RLock()
+        self._survey = Survey()
+        self._size, self._look_again = 0, 0.0
+        self._numbers: dict[str, int] = {}  # in this process; numbers follow the keys' order here
+        self._keys: list[str] = []
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
+        """The memories that are there, by key, archived or not."""
+        there = self.texts.get_many(keys)
+        return {key: self.record(key, value, self.texts.meta(key) or {}) for key, value in there.items()}
+
+    def records(self, *, archived: bool | None = False) -> Iterator[Record]:
+        """All memories in the order they were first added; `archived=None` gives the ones put away as well."""
+        for item in self.texts.items():
+            record = self.record(*item)
+            if archived is None or (record.archived is not None) == archived:
+                yield record
+
+    def histories(self) -> Iterable[Record]:
+        """The memories that may fade: not put away, and written here."""
+        return (record for record in self.records() if is_ours(record))
+
+    def take_turn(self, now: float, every: float) -> bool:
+        """Forgetting is left to whoever calls `decay`: a store has no place to note when it last ran."""
+        return False
+
+    def record(self, key: str, value: Any, meta: Mapping[str, Any]) -> Record:
+        """What a store gave as a record."""
+        rest = {name: each for name, each in meta.items() if name != FIELDS}
+        fields = {name: each for name, each in (meta.get(FIELDS) or {}).items() if name not in _OWN}
+        return Record(key, value, rest, **fields, id=self.number(key), place=self._survey.place(key))
+
+    def number(self, key: str) -> int:
+        """The number of a memory in this process."""
+        with self._lock:
+            if key not in self._numbers:
+                self._numbers[key] = len(self._keys)
+                self._keys.append(key)
+            return self._numbers[key]
+
+    def key(self, number: int) -> str:
+        """The key of a number that was given."""
+        return self._keys[number]
+
+    @property
+    def live(self) -> int:
+        """How many memories can be found, as far as that is known."""
+        return max(self._survey.texts, self._size - self._survey.archived)
+
+    def survey(self, seen: Iterable[Record] = ()) -> Survey:
+        """What is known of the store as a whole, `seen` included; read again when others have changed much of it."""
+        with self._lock:
+            now = time.monotonic()
+            if now >= self._look_again:
+                self._look_again = now + 1.0
+                self._size, known = len(self.texts), len(self._survey)
+                if self._size <= SURVEYED and abs(self._size - known) > known // 20:
+                    self._survey = Survey()
+                    seen = [*self.records(archived=None), *seen]
+            for record in seen:
+                if record.key not in self._survey:
+                    self._survey.note(record)
+            return self._survey
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def put(self, drafts: Sequence[Draft]) -> None:
+        """Write memories; what has their key is replaced, or reinforced where the draft says so."""
+        with self._lock:
+            unique = {draft.record.key: draft for draft in drafts}
+            there = self.get_many(unique)
+            changed = []
+            for key, draft in unique.items():
+                old, new = there.get(key), draft.record
+                if old is not None and draft.reinforce:
+                    new = replace(
+                        old, importance=max(old.importance, new.importance), meta={**old.meta, **new.meta},
+                        touched=new.touched, uses=old.uses + 1, archived=None,
+                    )  # fmt: skip
+                elif old is not None:
+                    new = replace(new, created=old.created, pinned=old.pinned, useful=old.useful)
+                changed.append(new)
+            self._write(changed, there, by_meaning=True)
+
+    def touch(self, uses: Mapping[int, tuple[float, float]], useful: Mapping[int, float] | None = None) -> None:
+        """Note that memories were used: number → (how often, when); and how useful they turned out."""
+
+        def touched(record: Record) -> Record | None:
+            if not is_ours(record):
+                return None  # somebody else's, in a collection that existed before: it is only read
+            more, at = uses.get(record.id, (0.0, 0.0))
+            helped = record.useful + (useful or {}).get(record.id, 0.0)
+            return replace(record, uses=record.uses + more, touched=max(record.touched, at), useful=helped)
+
+        self._edit([self.key(number) for number in {*uses, *(useful or {})}], touched)
+
+    def pin(self, key: str, pinned: bool) -> bool:
+        """Pin or unpin a memory; whether it is there."""
+        return bool(self._edit([key], lambda record: replace(record, pinned=pinned)))
+
+    def archive(self, keys: Iterable[str], at: float) -> list[str]:
+        """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""
+        with self._lock:
+            away = self._edit(keys, lambda record: replace(record, archived=at) if record.archived is None else None)
+            if self.vectors is not None:
+                self.vectors.forget_many(away)
+            return away
+
+    def restore(self, keys: Iterable[str]) -> list[str]:
+        """Bring archived memories back as they were. Returns the keys of those that were away."""
+        back = lambda record: replace(record, archived=None) if record.archived is not None else None  # noqa: E731
+        return self._edit(keys, back, by_meaning=True)
+
+    def forget(self, keys: Iterable[str]) -> list[Record]:
+        """Delete memories for good; returns the ones that were there."""
+        with self._lock:
+            there = self.get_many(keys)
+            for store in (self.vectors, self.texts):
+                if store is not None:
+                    store.forget_many(there)
+            for record in there.values():
+                self._survey.note(None, record)
+            return list(there.values())
+
+    def erase(self) -> bool:
+        """Make sure that no byte of what was deleted is left, where the store can do that."""
+        purge = getattr(self.texts, "purge", None)
+        return bool(purge()) if callable(purge) else True
+
+    def complete(self) -> int:
+        """Bring the second store in line with the texts; how many it lacked."""
+        if self.vectors is None:
+            return 0
+        there = self.vectors
+        lacking = [record for record in self.records() if there.get(record.key) != record.value]
+        return there.add_many((record.key, record.value, record.meta) for record in lacking)
+
+    def close(self) -> None:
+        """Let go of the stores."""
+        for store in (self.texts, self.vectors):
+            if store is not None:
+                store.close()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _edit(
+        self, keys: Iterable[str], edit: Callable[[Record], Record | None], *, by_meaning: bool = False
+    ) -> list[str]:
+        """Change records; the keys of those that this changed."""
+        with self._lock:
+            there = self.get_many(keys)
+            changed = [new for record in there.values() if (new := edit(record)) is not None]
+            self._write(changed, there, by_meaning=by_meaning)
+            return [record.key for record in changed]
+
+    def _write(self, records: Sequence[Record], there: Mapping[str, Record], *, by_meaning: bool) -> None:
+        if by_meaning and self.vectors is not None:  # first: what it refuses is written nowhere
+            self.vectors.add_many((record.key, record.value, record.meta) for record in records)
+        self.texts.add_many((record.key, record.value, {**record.meta, FIELDS: _fields(record)}) for record in records)
+        for record in records:
+            self.number(record.key)  # what was written later has a higher one
+            self._survey.note(record, there.get(record.key))
+
+
+def is_ours(record: Record) -> bool:
+    """Whether it was written here: what others wrote into the same store has no time."""
+    return record.created > 0
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    return {name: value for name, value in asdict(record).items() if name not in _OWN}

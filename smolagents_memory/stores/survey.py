@@ -1,0 +1,72 @@
+"""What recall must know of a store as a whole: how many texts hold a word, and which memories are neighbours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.search.lexical import Lexicon
+from smolagents_memory.search.words import words
+from smolagents_memory.stores.records import Record
+from smolagents_memory.stores.rows import POSITIONS
+
+
+class Survey:
+    """Counts and places of the records it was told of. Those of a part of a store stand for the whole."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, str] = {}  # place → key
+        self.archived = self.texts = self._words = 0
+        self._counts: Counter[str] = Counter()
+        self._known: dict[str, tuple[str | None, int | None]] = {}  # key → its source, its place
+        self._sources: dict[str, list[int]] = {}  # name → its number, its next position
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._known
+
+    def place(self, key: str) -> int | None:
+        """Source and position in one number: neighbours are one apart."""
+        return self._known.get(key, (None, None))[1]
+
+    def lexicon(self, wanted: Collection[str]) -> Lexicon:
+        """How often these words occur."""
+        counts = {word: self._counts[word] for word in wanted if self._counts[word]}
+        return Lexicon(self.texts, self._words / max(1, self.texts), counts)
+
+    def note(self, new: Record | None, old: Record | None = None) -> None:
+        """A record is new, took an old one's place, or (None) is gone."""
+        if old is not None and old.key in self._known:
+            self._count(old, -1)
+            if new is None:
+                self.at.pop(self._known.pop(old.key)[1] or 0, None)
+        if new is not None:
+            self._known[new.key] = (new.source, self._placed(new))
+            self._count(new, 1)
+
+    def _count(self, record: Record, sign: int) -> None:
+        if record.archived is not None:
+            self.archived += sign
+            return
+        found = words(searchable(record.value))
+        self.texts += sign
+        self._words += sign * len(found)
+        for word in set(found):
+            self._counts[word] += sign
+
+    def _placed(self, record: Record) -> int | None:
+        source, place = self._known.get(record.key, (None, None))
+        if record.source != source:
+            self.at.pop(place or 0, None)
+            place = None if record.source is None else self._next(record.source)
+        if place is not None:
+            self.at[place] = record.key
+        return place
+
+    def _next(self, source: str) -> int:
+        known = self._sources.setdefault(source, [len(self._sources) + 1, 0])
+        known[1] += 1
+        return known[0] * POSITIONS + min(known[1], POSITIONS - 4)

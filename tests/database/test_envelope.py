@@ -1,0 +1,208 @@
+"""A value lies in an envelope: damage is noticed, what is newer is called newer, a cipher binds it to its spot."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import code_agent, photo
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import func, select, update
+
+from smolagents_memory import DecodeError, EnhancedAgentMemory, NewerFormatError, Place, PlaceError, Session
+from smolagents_memory.database import tables
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.envelope import Associated, Envelope, Spot
+from smolagents_memory.testing import code, explain_difference
+
+
+SPOT = Spot("session_records", "owner", 7, "fields")
+PLAIN = Envelope()
+
+
+class Wrong(Exception):
+    """What a cipher says of what it did not seal there."""
+
+
+class TinyCipher:
+    """No secret worth the name, but bound to everything that it is told: what was moved does not open."""
+
+    def __init__(self, master: bytes = b"master") -> None:
+        self.master = master
+        self.sealed = 0
+
+    def _stream(self, associated: Associated, length: int) -> bytes:
+        return hashlib.shake_256(self.master + bytes(associated)).digest(length)
+
+    def _mixed(self, value: bytes, associated: Associated) -> bytes:
+        return bytes(a ^ b for a, b in zip(value, self._stream(associated, len(value)), strict=True))
+
+    def seal(self, value: bytes, associated: Associated) -> tuple[int, bytes]:
+        self.sealed += 1
+        tag = hashlib.blake2b(value, key=self.master + bytes(associated)[-40:], digest_size=8).digest()
+        return 3, tag + self._mixed(value, associated)
+
+    def open(self, value: bytes, associated: Associated, key: int) -> bytes:
+        assert key == 3
+        content = self._mixed(value[8:], associated)
+        if hashlib.blake2b(content, key=self.master + bytes(associated)[-40:], digest_size=8).digest() != value[:8]:
+            raise Wrong(associated.spot)
+        return content
+
+
+@given(st.binary(max_size=3000), st.booleans())
+def test_every_value_comes_back(content: bytes, sealed: bool) -> None:
+    envelope = Envelope("place", TinyCipher()) if sealed else PLAIN
+    assert envelope.unpack_bytes(envelope.pack_bytes(content, SPOT), SPOT) == content
+
+
+def test_what_shrinks_is_compressed_and_what_does_not_is_left() -> None:
+    text = ("The quick brown fox jumps over the lazy dog. " * 40).encode()
+    noise = hashlib.shake_256(b"seed").digest(100_000)
+    assert len(PLAIN.pack_bytes(text, SPOT)) < len(text) / 5
+    assert len(PLAIN.pack_bytes(noise, SPOT)) == len(noise) + 6
+    assert len(PLAIN.pack_bytes(b"short", SPOT)) == 5 + 6
+
+
+@pytest.mark.parametrize("content", [b"short", b"long " * 200])
+def test_any_changed_bit_is_damage_and_not_a_newer_version(content: bytes) -> None:
+    packed = PLAIN.pack_bytes(content, SPOT)
+    for bit in range(8 * len(packed)):
+        changed = bytearray(packed)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DecodeError):
+            PLAIN.unpack_bytes(bytes(changed), SPOT)
+    for length in range(len(packed)):
+        with pytest.raises(DecodeError):
+            PLAIN.unpack_bytes(packed[:length], SPOT)
+
+
+def test_a_value_in_another_row_or_column_is_damage() -> None:
+    packed = PLAIN.pack_bytes(b"value", SPOT)
+    for other in (SPOT._replace(key=8), SPOT._replace(column="inputs"), SPOT._replace(table="blobs")):
+        with pytest.raises(DecodeError):
+            PLAIN.unpack_bytes(packed, other)
+    assert PLAIN.unpack_bytes(packed, SPOT._replace(owner="a fork")) == b"value"
+
+
+def newer(content: bytes, spot: Spot) -> bytes:
+    """As a later version would write it: its head and its checksum are as they always will be."""
+    head = f"9 0 {spot.table} {spot.key} {spot.column}\n".encode()
+    return b"\x09\x00" + zlib.crc32(content, zlib.crc32(head)).to_bytes(4, "big") + content
+
+
+def test_a_newer_envelope_is_called_newer(tmp_path: Path) -> None:
+    with pytest.raises(NewerFormatError, match="pip install -U"):
+        PLAIN.unpack_bytes(newer(b"value", SPOT), SPOT)
+    agent = code_agent([code("final_answer(1)")], planning_interval=None)
+    with Session("s", tmp_path).attach(agent):
+        agent.run("go")
+    with EnhancedAgentMemory(tmp_path, vector=False) as memory:
+        memory.remember("text", key="k")
+    journal = tables.journal
+    with Database.at(tmp_path).writing() as connection:
+        last = connection.execute(select(func.max(journal.c.revision))).scalar_one()
+        changes = newer(b"", Spot("session_journal", "s", last, "changes"))
+        connection.execute(update(journal).where(journal.c.revision == last).values(changes=changes))
+        value = newer(b"", Spot("memory_items", "", "k", "value"))
+        connection.execute(tables.items.update().values(value=value))
+    for read in (Session("s", tmp_path).steps, lambda: EnhancedAgentMemory(tmp_path, vector=False).recall("text")):
+        with pytest.raises(NewerFormatError, match="a newer smolagents-memory"):
+            read()
+
+
+def test_values_of_envelope_one_are_still_read() -> None:
+    content = b'{"step":"TaskStep"}'
+    old = b"\x01\x00" + zlib.crc32(content).to_bytes(4, "big") + content
+    assert PLAIN.unpack_bytes(old, SPOT) == content
+    for at in range(len(old)):
+        changed = bytearray(old)
+        changed[at] ^= 0x10
+        with pytest.raises(DecodeError):
+            PLAIN.unpack_bytes(bytes(changed), SPOT)
+
+
+# -- with a cipher -------------------------------------------------------------------------------------------------
+
+
+def told(place: Place) -> Any:
+    """A session and a memory in a place; gives the agent."""
+    agent = code_agent([code("x = {'a': b'z' * 5000}"), code("print('seen: needle')"), code("final_answer(3)")])
+    agent.state["user"] = "needle"
+    with Session("s", place).attach(agent):
+        agent.run("find the needle", images=[photo()])
+        agent.memory.steps[1].observations = "cut"
+    with EnhancedAgentMemory(place, vector=False, scope={"user": "u"}) as memory:
+        memory.remember("The needle is in the haystack.", key="k", meta={"about": "needle"})
+        memory.remember("The needle is in the haystack.")
+        memory.remember("The needle is in the haystack.")  # strengthened
+    return agent
+
+
+def test_every_value_goes_through_the_seal_and_comes_back(url: str) -> None:
+    place = Place(url, seal=TinyCipher())
+    agent = told(place)
+    steps = Session("s", place).steps()
+    assert explain_difference(steps, list(agent.memory.steps)) is None
+    assert Session("s", place).original(1).plan != "cut"
+    fork = Session("s", place).fork("fork")
+    assert explain_difference(fork.steps(), steps) is None
+    with EnhancedAgentMemory(place, vector=False, scope={"user": "u"}) as memory:
+        assert memory.recall("haystack", 1)[0].value == "The needle is in the haystack."
+        assert memory.long_term.get("k").meta == {"about": "needle"}
+    with Database.at(place).reading() as connection:
+        for table, names in {
+            tables.sessions: ["agent"],
+            tables.records: ["fields", "inputs"],
+            tables.journal: ["changes"],
+            tables.runs: ["details"],
+            tables.blobs: ["data"],
+            tables.items: ["value", "meta"],
+        }.items():
+            rows = connection.execute(select(*(table.c[name] for name in names)))
+            values = [bytes(value) for row in rows for value in row if value is not None]
+            assert values, table.name
+            assert all(value[1] & 2 for value in values), table.name
+            assert not [value for value in values if b"needle" in value], table.name
+
+
+def test_without_the_seal_a_sealed_place_is_an_error_and_never_an_empty_answer(url: str) -> None:
+    told(Place(url, seal=TinyCipher()))
+    for open_it in (
+        lambda: Session("s", url).steps(),
+        lambda: Session("s", url).attach(code_agent([])),
+        lambda: EnhancedAgentMemory(url, vector=False, scope={"user": "u"}).recall("haystack"),
+    ):
+        with pytest.raises(PlaceError, match="is sealed"):
+            open_it()
+    wrong = Place(url, seal=TinyCipher(b"another"))
+    for open_it in (
+        lambda: Session("s", wrong).steps(),
+        lambda: EnhancedAgentMemory(wrong, vector=False, scope={"user": "u"}).recall("haystack"),
+    ):
+        with pytest.raises(Wrong):
+            open_it()
+
+
+def test_with_a_seal_a_plain_place_is_an_error_as_well(url: str) -> None:
+    told(Place(url))
+    sealed = Place(url, seal=TinyCipher())
+    for open_it in (
+        lambda: Session("s", sealed).steps(),
+        lambda: EnhancedAgentMemory(sealed, vector=False, scope={"user": "u"}).recall("haystack"),
+    ):
+        with pytest.raises(PlaceError, match="without one"):
+            open_it()
+
+
+def test_a_sealed_value_that_was_moved_does_not_open() -> None:
+    envelope = Envelope("place", TinyCipher())
+    sealed = envelope.pack_bytes(b"of one session", SPOT)
+    with pytest.raises(Wrong):
+        envelope.unpack_bytes(sealed, SPOT._replace(owner="another session"))
+    with pytest.raises(Wrong):
+        Envelope("another place", TinyCipher()).unpack_bytes(sealed, SPOT)

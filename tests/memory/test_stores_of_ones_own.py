@@ -1,0 +1,135 @@
+"""Stores of one's own under an agent's memory: ranked as SQL is, told what they lack, kept in step."""
+
+from __future__ import annotations
+
+import pytest
+from quick_embedder import Hashed
+from test_memories_conform import FourMethods, SixMethods
+
+from smolagents_memory import (
+    EnhancedAgentMemory,
+    InMemoryStore,
+    StoreUnavailableError,
+    UnsupportedValueError,
+    VectorMemoryStore,
+)
+from smolagents_memory._errors import MemoryLossWarning
+from smolagents_memory.testing.conformance import StoreConformance
+from smolagents_memory.testing.filling import varied_memories
+
+
+QUERIES = [
+    "Which backup fails when the disk is full?", "Who owns the robot arm?", "staging server over the VPN",
+    "What did Freya ask in the meeting about the login page?", "units of the greenhouse sensor",
+]  # fmt: skip
+
+
+def filled(**options):
+    memory = EnhancedAgentMemory(clock=lambda: 1_700_000_000.0, **options)
+    memory.remember_many(list(varied_memories(35)))
+    memory.archive("memory-3")
+    return memory
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_words_in_a_store_are_ranked_as_in_sql_to_the_last_digit(query):
+    """Neighbours, rarity of words, relevance: the same figures from another place."""
+    ours, theirs = filled(vector=False), filled(long_term=InMemoryStore(), vector=False)
+    expected, found = (each.recall(query, 30, explain=True) for each in (ours, theirs))
+    assert [hit.key for hit in found] == [hit.key for hit in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.parts == pytest.approx(other.parts)
+        assert (one.score, one.relevance) == pytest.approx((other.score, other.relevance))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_meaning_in_a_store_is_weighed_as_in_sql(query):
+    """How a whole scope is spread is told from the best alone: the order is much the same."""
+    ours = filled(embedder=Hashed())
+    theirs = filled(long_term=InMemoryStore(), vector_store=VectorMemoryStore(embedder=Hashed()))
+    expected, found = ([hit.key for hit in each.recall(query, 10)] for each in (ours, theirs))
+    assert found[0] == expected[0]
+    assert len(set(found) & set(expected)) >= 8
+
+
+def test_what_an_object_lacks_of_the_six_methods_is_said_when_it_is_given():
+    """By name, with what then does not work; one that has all six is not spoken of."""
+    with pytest.warns(MemoryLossWarning, match=r"FourMethods has less than the six .*\n  no items\(\): .*fade"):
+        memory = EnhancedAgentMemory(long_term=FourMethods())
+    assert set(memory.stats()["lost"]) == {"items()", "__len__()", "add(key, value, meta)"}
+    assert EnhancedAgentMemory(long_term=SixMethods()).stats()["lost"] == {}
+    with pytest.raises(UnsupportedValueError, match="no store: it needs add, get, search, forget"):
+        EnhancedAgentMemory(long_term=5)
+
+
+def test_the_suite_for_stores_names_what_is_lost(tmp_path):
+    """So whoever proves a store reads it there."""
+
+    class Suite(StoreConformance):
+        def make_store(self, tmp_path):
+            return FourMethods()
+
+    with pytest.raises(AssertionError, match=r"no items\(\): .*; no __len__\(\): .*; no add\(key, value, meta\)"):
+        Suite().test_it_has_the_six_methods_and_what_it_lacks_is_named(tmp_path)
+
+
+def test_what_the_second_store_refuses_is_written_nowhere():
+    """And a text that was there stays as it was."""
+
+    class Down(InMemoryStore):
+        down = False
+
+        def add_many(self, items):
+            if self.down:
+                raise StoreUnavailableError("it is down")
+            return super().add_many(items)
+
+    vectors = Down()
+    memory = EnhancedAgentMemory(long_term=InMemoryStore(), vector_store=vectors)
+    memory.remember("the first text", key="k")
+    vectors.down = True
+    for key in ("k", "new"):
+        with pytest.raises(StoreUnavailableError):
+            memory.remember("another text", key=key)
+    assert memory.long_term.get("k").value == "the first text"
+    assert memory.long_term.get("new") is None
+
+
+def test_a_second_store_that_fell_behind_is_brought_in_line():
+    """By `reindex`, without archived memories."""
+    vectors = InMemoryStore()
+    memory = EnhancedAgentMemory(long_term=InMemoryStore(), vector_store=vectors)
+    memory.remember_many({"text": f"note {n}", "key": f"k{n}"} for n in range(4))
+    memory.archive("k3")
+    vectors.clear()
+    assert memory.stats()["not embedded"] == 3
+    assert memory.reindex() == {"embedded": 3, "rebuilt": 0}
+    assert sorted(vectors) == ["k0", "k1", "k2"]
+
+
+def test_records_of_others_are_recalled_and_left_alone(clock):
+    """They neither fade nor are their uses written into them."""
+    store = InMemoryStore()
+    store.add("page", "The harbour opens at six.", {"author": "Ada"})
+    memory = EnhancedAgentMemory(long_term=store, vector=False, clock=clock)
+    assert memory.recall("When does the harbour open?", where={"author": "Ada"})[0].key == "page"
+    clock.pass_days(1000)
+    assert memory.decay() == []
+    memory.close()
+    assert store.meta("page") == {"author": "Ada"}
+
+
+def test_what_another_memory_wrote_into_the_store_is_found_with_its_neighbours(monkeypatch):
+    """The store is read again when it has grown by much."""
+    from smolagents_memory.stores import store_bank
+
+    store = InMemoryStore()
+    mine, theirs = (EnhancedAgentMemory(long_term=store, vector=False) for _ in range(2))
+    mine.remember_many(f"unrelated filler number {n}" for n in range(20))
+    assert mine.recall("filler number 3")
+    talk = ["Which colour did the committee choose for the bridge?", "Teal, in the end.", "Good."]
+    theirs.remember_many({"text": text, "source": "talk"} for text in talk)
+    assert mine.recall("colour of the bridge")[0].value == talk[0]
+    later = store_bank.time.monotonic() + 2
+    monkeypatch.setattr(store_bank.time, "monotonic", lambda: later)
+    assert "Teal, in the end." in [hit.value for hit in mine.recall("colour of the bridge", 3)]
