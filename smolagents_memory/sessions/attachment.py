@@ -69,12 +69,10 @@ class Attachment(Follower):
         place = getattr(memory, "journaled_in", None)
         if not own:
             return not restored.live and restored.prompt is None
-        in_a_session = place is not None and _same_objects(memory.steps, memory.journaled)
-        if in_a_session and place != self._place:
-            forget_runtime(self.agent)
-            memory.reset()
-            return not restored.live
-        if in_a_session:
+        if place is not None and _same_objects(memory.steps, memory.journaled):
+            if place != self._place:
+                forget_runtime(self.agent)
+                memory.reset()
             return not restored.live
         if place is None and not restored.live:
             return True
@@ -170,17 +168,12 @@ class Attachment(Follower):
         try:
             self.flush()
         finally:
-            self.leave()
-            self.managed.leave()
-            self._let_go()
+            self.abandon()
 
     def abandon(self) -> None:
-        """Let go without writing: the session is about to be deleted."""
+        """Let go without writing more."""
         self.leave()
         self.managed.leave()
-        self._let_go()
-
-    def _let_go(self) -> None:
         self.states.let_go()
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
@@ -210,10 +203,6 @@ def put_into(agent: Any, restored: Restored, place: tuple[str, str]) -> RestoreR
 
 def describe_agent(agent: Any) -> dict[str, Any]:
     """What a session notes of its agent."""
-    model = getattr(agent, "model", None)
-    described = {
-        "name": getattr(agent, "name", None),
-        "class": type(agent).__name__,
-        "model_id": getattr(model, "model_id", None),
-    }
+    name, model = getattr(agent, "name", None), getattr(getattr(agent, "model", None), "model_id", None)
+    described = {"name": name, "class": type(agent).__name__, "model_id": model}
     return {key: None if value is None else str(value) for key, value in described.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, literal, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, literal, select, update
 
 from smolagents_memory._errors import SessionConflictError, SessionNotFoundError
 from smolagents_memory.database import tables
@@ -74,8 +74,8 @@ def claim(
                 )
             packed = envelope_of(connection).pack(agent, agent_spot(name))
             connection.execute(update(sessions).where(sessions.c.id == row.id).values(writer=owner, agent=packed))
-            position = Position(row.id, row.revision, _next_record(connection, row.id), owner, name, database.file)
-            position.run = last_run_number(connection, row.id)
+            record, run = _newest(connection, tables.records, row.id, -1), _newest(connection, tables.runs, row.id, 0)
+            position = Position(row.id, row.revision, record + 1, owner, name, database.file, run)
     except BaseException:
         leases.release(token)
         raise
@@ -93,16 +93,10 @@ def let_go(database: Database, position: Position, token: str) -> None:
         leases.release(token)
 
 
-def _next_record(connection: Connection, session: int) -> int:
-    table = tables.records
+def _newest(connection: Connection, table: Table, session: int, none: int) -> int:
+    """The highest number of a session's records or runs."""
     last = connection.execute(select(func.max(table.c.number)).where(table.c.session == session)).scalar()
-    return 0 if last is None else int(last) + 1
-
-
-def last_run_number(connection: Connection, session: int) -> int:
-    """The number of the newest run, 0 before the first."""
-    found = connection.execute(select(func.max(tables.runs.c.number)).where(tables.runs.c.session == session)).scalar()
-    return found or 0
+    return none if last is None else int(last)
 
 
 def children(connection: Connection, session: int) -> list[Any]:
@@ -125,7 +119,7 @@ def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
     """A new session that holds all that another one held at a revision; its blobs are shared."""
     if find_to_write(connection, name) is not None:
         raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
-    checkpoint = _checkpoint(connection, source, until)
+    checkpoint = int(source.checkpoint) if source.checkpoint <= until else 0  # of older ones nobody knows where
     agent = described_agent(envelope_of(connection), source)
     made = make(connection, name, agent, revision=until, checkpoint=checkpoint)
     for table in _PARTS:
@@ -162,11 +156,6 @@ def described_agent(envelope: Envelope, row: Any) -> dict[str, Any]:
     """What is noted of a session's agent."""
     name = from_key(row.name)
     return envelope.unpack_if_whole(row.agent, agent_spot(name), f"what is noted of the agent of session {name!r}")
-
-
-def _checkpoint(connection: Connection, source: Any, until: int) -> int:
-    """The newest checkpoint up to a revision; the beginning where that is before the newest of all."""
-    return int(source.checkpoint) if source.checkpoint <= until else 0
 
 
 def names(connection: Connection) -> list[str]:

@@ -7,8 +7,9 @@ import os
 import secrets
 import socket
 import threading
-from pathlib import Path
 from typing import Any
+
+import psutil
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory._json import parse_json
@@ -55,36 +56,13 @@ def is_alive(owner: bytes | None) -> bool:
     if process == os.getpid():
         with _lock:
             return described.get("token") in _held
-    return isinstance(process, int) and _running(process) and _started(process) == described.get("started")
-
-
-def _running(process: int) -> bool:
-    if os.name == "nt":
-        import ctypes
-
-        handle = ctypes.windll.kernel32.OpenProcess(0x1000, False, process)  # type: ignore[attr-defined]
-        return bool(handle and ctypes.windll.kernel32.CloseHandle(handle))  # type: ignore[attr-defined]
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return not _is_zombie(process)
-
-
-def _stat(process: int) -> list[str]:
-    """What Linux says of a process after its name; nothing elsewhere."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _is_zombie(process: int) -> bool:
-    return _stat(process)[:1] == ["Z"]
+    return isinstance(process, int) and _started(process) == described.get("started")
 
 
 def _started(process: int) -> str:
-    """When a process began, so that another one with the same number is not taken for it."""
-    return (_stat(process) + [""] * 20)[19]
+    """When a process began, so that another one with the same number is not taken for it; "" if it is dead."""
+    try:
+        found = psutil.Process(process)
+        return "" if found.status() == psutil.STATUS_ZOMBIE else str(found.create_time())
+    except psutil.Error:
+        return ""

@@ -114,14 +114,8 @@ class _ManagedAgent(Follower):
                 number = len(directory.children(connection, parent.position.id)) + 1
             name = f"{parent.position.name}/{self._agent.name}/{number}"
             described = {"name": self._agent.name, "class": type(self._agent).__name__}
-            position, token = directory.claim(
-                database,
-                name,
-                described,
-                take_over=False,
-                parent=parent.position.id,
-                parent_record=parent.next_record,
-            )
+            link = {"parent": parent.position.id, "parent_record": parent.next_record}
+            position, token = directory.claim(database, name, described, take_over=False, **link)
         journal = Journal(database, position, (), fold)
         journal.prompted(self._agent.memory.system_prompt)
         return _Call(journal, token, run)
