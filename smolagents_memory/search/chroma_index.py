@@ -83,7 +83,7 @@ class ChromaIndex:
     @property
     def bytes(self) -> int:
         """What it takes in RAM of our own."""
-        return sum(len(rows) * (self.dimensions * 4 + 24) for rows in self._tail)
+        return sum(len(rows) * (self.dimensions * 4 + 8) for rows in self._tail)
 
     def flush(self) -> None:
         """Write what waits in RAM into Chroma."""

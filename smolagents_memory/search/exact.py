@@ -17,7 +17,7 @@ Ints = NDArray[numpy.int64]
 
 _vectors, _gone = tables.vectors.c, tables.gone.c
 _NEWER = (
-    select(_vectors.id, _vectors.item_id, _vectors.parts, _vectors.vector)
+    select(_vectors.id, _vectors.vector)
     .where(
         _vectors.scope_id == bindparam("scope"),
         _vectors.id > bindparam("last"),
@@ -30,10 +30,10 @@ _GONE = select(_gone.vector_id).where(_gone.scope_id == bindparam("scope"), _gon
 
 
 class Rows:
-    """Vectors with their numbers, the memory each belongs to, and in how many parts that one was embedded."""
+    """Vectors with their numbers."""
 
-    def __init__(self, ids: Ints, items: Ints, parts: Ints, matrix: Floats) -> None:
-        self.ids, self.items, self.parts, self.matrix = ids, items, parts, matrix
+    def __init__(self, ids: Ints, matrix: Floats) -> None:
+        self.ids, self.matrix = ids, matrix
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -42,24 +42,17 @@ class Rows:
     def of(cls, rows: Any, dimensions: int) -> Rows:
         """From what `newer` selected."""
         ids = numpy.fromiter((row[0] for row in rows), dtype=numpy.int64, count=len(rows))
-        items = numpy.fromiter((row[1] for row in rows), dtype=numpy.int64, count=len(rows))
-        parts = numpy.fromiter((row[2] for row in rows), dtype=numpy.int64, count=len(rows))
-        joined = b"".join([row[3] for row in rows])
-        return cls(ids, items, parts, numpy.frombuffer(joined, dtype=numpy.float32).reshape(-1, dimensions))
+        joined = b"".join([row[1] for row in rows])
+        return cls(ids, numpy.frombuffer(joined, dtype=numpy.float32).reshape(-1, dimensions))
 
     def without(self, ids: Any) -> Rows:
         """The rows that are not among `ids`."""
         keep = ~numpy.isin(self.ids, numpy.fromiter(ids, dtype=numpy.int64))
-        return Rows(self.ids[keep], self.items[keep], self.parts[keep], self.matrix[keep])
+        return Rows(self.ids[keep], self.matrix[keep])
 
     def with_more(self, more: Rows) -> Rows:
         """Both, joined."""
-        return Rows(
-            numpy.concatenate([self.ids, more.ids]),
-            numpy.concatenate([self.items, more.items]),
-            numpy.concatenate([self.parts, more.parts]),
-            numpy.concatenate([self.matrix, more.matrix]),
-        )
+        return Rows(numpy.concatenate([self.ids, more.ids]), numpy.concatenate([self.matrix, more.matrix]))
 
     def best(self, queries: Floats, limit: int) -> list[dict[int, float]]:
         """For each query the vectors nearest to it: number → cosine."""
@@ -126,7 +119,7 @@ class ExactIndex:
     @property
     def bytes(self) -> int:
         """What it takes in RAM."""
-        return len(self) * (self.dimensions * 4 + 24)
+        return len(self) * (self.dimensions * 4 + 8)
 
     def best(self, queries: Floats, limit: int) -> list[dict[int, float]]:
         """For each query the vectors nearest to it: number → cosine."""

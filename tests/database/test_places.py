@@ -98,7 +98,8 @@ def test_a_memory_hands_its_place_on_with_the_password(postgres: str) -> None:
         def forget(self, key): ...
 
     memory = EnhancedAgentMemory(given, vector_store=Vectors())
-    (store,) = [each for each in vars(memory.long_term.keeper).values() if isinstance(each, SqlStore)]
+    store = memory.long_term.keeper.bank.texts
+    assert isinstance(store, SqlStore)
     assert store.database.engine.url.password == "s3cret"
 
 
