@@ -76,7 +76,7 @@ _HOMES = {
     "tools.forget": "ForgetTool",
     "tools.recall": "RecallTool",
     "tools.remember": "RememberTool",
-    "tools.state": "StateTool",
+    "tools.shared_state": "StateTool",
     "tools.step": "StepTool",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -232,7 +232,7 @@ from smolagents_memory.tools.recall import (
 from smolagents_memory.tools.remember import (
     RememberTool as RememberTool,
 )
-from smolagents_memory.tools.state import (
+from smolagents_memory.tools.shared_state import (
     StateTool as StateTool,
 )
 from smolagents_memory.tools.step import (
