@@ -63,13 +63,6 @@ class Cipher(Protocol):
     def open(self, value: bytes, associated: Associated, key: int) -> bytes: ...
 
 
-@runtime_checkable
-class Scrubber(Protocol):
-    """What redaction does to a text; the owner is a session or a scope."""
-
-    def __call__(self, text: str, owner: str) -> str: ...
-
-
 class Envelope:
     """Packs the values of one place, and reads them again."""
 
