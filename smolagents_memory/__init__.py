@@ -35,8 +35,9 @@ _HOMES = {
     "callbacks.timestamps": "TimestampObservations",
     "callbacks.truncation": "TruncateObservations",
     "codec.encoding": "UnknownStep decode_step encode_step",
+    "codec.placeholders": "NotKept Unknown",
     "codec.registry": "register_step register_value",
-    "codec.values": "NotKept Unknown decode_value encode_value",
+    "codec.values": "decode_value encode_value",
     "database.places": "Place",
     "history.files": "export_memory import_memory load_memory save_memory",
     "history.observed": "ObservedMemory Origin",
@@ -75,7 +76,7 @@ _HOMES = {
     "tools.forget": "ForgetTool",
     "tools.recall": "RecallTool",
     "tools.remember": "RememberTool",
-    "tools.state": "StateTool",
+    "tools.shared_state": "StateTool",
     "tools.step": "StepTool",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 CHUNK = 500  # numbers in one statement
 
 
-def chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def chunks(values: Any, size: int = CHUNK) -> Iterator[Any]:
     """Pieces small enough for one statement."""
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
 
 
 def numbered(connection: Connection, statement: str, ids: Sequence[int], **numbers: int) -> list[Any]:

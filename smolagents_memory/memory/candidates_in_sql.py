@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection
 
-from smolagents_memory.database import tables
 from smolagents_memory.database.many import numbered
 from smolagents_memory.memory.ranking import Candidate
-from smolagents_memory.memory.recalling import Cosines, Near
-from smolagents_memory.search.full_text import full_text_of
+from smolagents_memory.memory.recalling import Cosines, Near, best_of_each
+from smolagents_memory.search.full_text import STATE, full_text_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.rows import BY_IDS, whole
@@ -24,11 +23,6 @@ _LIGHT = (
     "WHERE {column} IN ({{ids}}) AND archived IS NULL"
 )
 _BY_ID, _BY_PLACE = _LIGHT.format(column="id"), _LIGHT.format(column="place")
-_STATE = (
-    select(tables.scopes.c.id, tables.scopes.c.live, tables.scopes.c.words, tables.changes.c.last)
-    .join(tables.changes, tables.changes.c.id == 1)
-    .where(tables.scopes.c.name == bindparam("name"))
-)
 
 
 @contextmanager
@@ -37,7 +31,7 @@ def asked_of_sql(vault: Vault, scope: str, query: str) -> Iterator[SqlSource | N
     vectors = vault.indexes.vectors if vault.indexes is not None and vault.is_whole() else None
     sentences, matrix = vectors.of_query(query) if vectors is not None else ([query], None)
     with vault.database.reading() as connection:
-        state = connection.execute(_STATE, {"name": scope}).first()
+        state = connection.execute(STATE, {"name": scope}).first()
         yield SqlSource(vault, connection, state, sentences, matrix) if state is not None and state.live else None
 
 
@@ -55,14 +49,13 @@ class SqlSource:
             return None
         where = (self._connection, self._scope, self.live)
         lists = self._indexes.nearest(*where, self._last, self._matrix, limit)
-        tops = [sum(sorted(each.values(), reverse=True)[:3]) / 3 for each in lists[:-1]]
         best: dict[int, float] = {}
         for each in lists:
             for vector, cosine in each.items():
                 best[vector] = max(cosine, best.get(vector, -1.0))
         parts = self._indexes.items_of(self._connection, list(best))
-        near = _best_parts((item, count, best[vector]) for vector, item, count in parts)
-        return Near(near, tops, self._indexes.spread(*where, self._matrix))
+        near = best_of_each((item, count, best[vector]) for vector, item, count in parts)
+        return Near.of(lists, near, self._indexes.spread(*where, self._matrix))
 
     def lexicon(self, wanted: Collection[str]) -> Lexicon:
         counts = self._text.counts(self._connection, self._scope, wanted)
@@ -82,16 +75,8 @@ class SqlSource:
         owners, parts, rows = self._indexes.vectors_of(self._connection, list(ids))
         if not owners:
             return {}
-        return _best_parts(zip(owners, parts, (rows @ self._matrix.T).max(axis=1).tolist(), strict=True))
+        return best_of_each(zip(owners, parts, (rows @ self._matrix.T).max(axis=1).tolist(), strict=True))
 
     def records(self, ids: Collection[int]) -> dict[int, Record]:
         rows = self._connection.execute(BY_IDS, {"ids": list(ids)})
         return {record.id: record for record in whole(self._connection, rows)}
-
-
-def _best_parts(found: Iterable[tuple[int, int, float]]) -> Cosines:
-    """Of (memory, in how many parts it is, cosine of one of them) the best of each memory."""
-    near: Cosines = {}
-    for item, parts, cosine in found:
-        near[item] = (max(cosine, near.get(item, (-1.0, 1))[0]), parts)
-    return near

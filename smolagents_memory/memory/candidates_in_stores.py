@@ -8,7 +8,7 @@ from typing import Any
 
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.memory.ranking import Candidate
-from smolagents_memory.memory.recalling import Cosines, Near
+from smolagents_memory.memory.recalling import Cosines, Near, best_of_each
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.parts import query_sentences
 from smolagents_memory.search.spread import DEVIATION, quantiles, spread_of_best
@@ -44,13 +44,10 @@ class StoreSource:
             return None
         texts = [*self.sentences, self._query] if len(self.sentences) > 1 else [self._query]
         lists = [self._near(self._meaning, text, limit) for text in texts]
-        tops = [sum(sorted(each.values(), reverse=True)[:3]) / 3 for each in lists[:-1]]
-        near: Cosines = {}
-        for each in lists:
-            for number, cosine in each.items():
-                near[number] = (max(cosine, near.get(number, (-1.0, 1))[0]), 1)
+        near = best_of_each((number, 1, cosine) for each in lists for number, cosine in each.items())
         self._load({*near, *self._worded})
-        return Near(near, tops, [spread_of_best(sorted(each.values(), reverse=True), self.live) for each in lists])
+        spreads = [spread_of_best(sorted(each.values(), reverse=True), self.live) for each in lists]
+        return Near.of(lists, near, spreads)
 
     def lexicon(self, wanted: Collection[str]) -> Lexicon:
         return self._survey.lexicon(wanted)
@@ -59,12 +56,12 @@ class StoreSource:
         return self._worded
 
     def candidates(self, ids: Collection[int], places: Collection[int] = ()) -> Iterable[Candidate]:
-        beside = [self._bank.number(key) for key in map(self._survey.at.get, places) if key is not None]
-        for record in self._load([*ids, *beside]):
+        beside = [self._survey.number(key) for key in map(self._survey.at.get, places) if key is not None]
+        for number, record in self._load([*ids, *beside]).items():
             if record.archived is None:
                 found = words(searchable(record.value))
                 yield Candidate(
-                    record.id, self._survey.place(record.key), " ".join(found), len(found), record.created,
+                    number, self._survey.place(record.key), " ".join(found), len(found), record.created,
                     record.touched, record.importance, record.useful,
                 )  # fmt: skip
 
@@ -73,16 +70,16 @@ class StoreSource:
         return {}
 
     def records(self, ids: Collection[int]) -> dict[int, Record]:
-        return {record.id: record for record in self._load(ids)}
+        return self._load(ids)
 
     # -- the stores --------------------------------------------------------------------------------------------
 
-    def _load(self, ids: Collection[int]) -> list[Record]:
+    def _load(self, ids: Collection[int]) -> dict[int, Record]:
         """The memories that are still there."""
-        keys = [self._bank.key(number) for number in ids]
-        self._records.update(self._bank.get_many([key for key in keys if key not in self._records]))
-        there = [self._records[key] for key in keys if key in self._records]
-        self._survey = self._bank.survey(there)
+        keys = {number: self._survey.key(number) for number in ids}
+        self._records.update(self._bank.get_many([key for key in keys.values() if key not in self._records]))
+        there = {number: self._records[key] for number, key in keys.items() if key in self._records}
+        self._bank.seen(self._survey, there.values())
         return there
 
     def _near(self, store: MemoryStore[Any], text: str, limit: int) -> dict[int, float]:
@@ -100,4 +97,4 @@ class StoreSource:
         if store is self._bank.texts:
             whole = [hit for hit in hits if hit.value is not None and FIELDS in hit.meta]
             self._records.update((hit.key, self._bank.record(hit.key, hit.value, hit.meta)) for hit in whole)
-        return {self._bank.number(hit.key): hit.score for hit in hits}
+        return {self._survey.number(hit.key): hit.score for hit in hits}

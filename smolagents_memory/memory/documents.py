@@ -18,36 +18,28 @@ def parts_of(text: str, size: int = PART) -> list[str]:
     ['One.\\n\\nTwo.', 'Three is a', 'longer', 'paragraph.']
     """
     pieces = [piece for paragraph in _PARAGRAPH.split(text) for piece in _cut(paragraph.strip(), size)]
-    parts: list[str] = []
-    for piece in pieces:
-        if parts and len(parts[-1]) + len(piece) + 2 <= size:
-            parts[-1] += "\n\n" + piece
-        elif piece:
-            parts.append(piece)
-    return parts
+    return _together(pieces, size, "\n\n")
 
 
 def _cut(paragraph: str, size: int) -> list[str]:
     if len(paragraph) <= size:
         return [paragraph]
-    pieces = [""]
-    for sentence in _SENTENCE.split(paragraph):
-        for word in [sentence] if len(sentence) <= size else _at_spaces(sentence, size):
-            if len(pieces[-1]) + len(word) < size:
-                pieces[-1] = f"{pieces[-1]} {word}".strip()
-            else:
-                pieces.append(word)
-    return [piece for piece in pieces if piece]
+    sentences = [each.strip() for each in _SENTENCE.split(paragraph)]
+    short = [word for each in sentences for word in ([each] if len(each) <= size else _at_spaces(each, size))]
+    return _together(short, size, " ")
 
 
 def _at_spaces(sentence: str, size: int) -> list[str]:
-    pieces = [""]
-    for word in sentence.split():
-        while len(word) > size:
-            pieces.append(word[:size])
-            word = word[size:]
-        if len(pieces[-1]) + 1 + len(word) <= size:
-            pieces[-1] = f"{pieces[-1]} {word}".strip()
+    words = [word[start : start + size] for word in sentence.split() for start in range(0, len(word), size)]
+    return _together(words, size, " ")
+
+
+def _together(pieces: list[str], size: int, between: str) -> list[str]:
+    """Neighbours joined, as long as what comes of it is not too long."""
+    joined: list[str] = []
+    for piece in filter(None, pieces):
+        if joined and len(joined[-1]) + len(between) + len(piece) <= size:
+            joined[-1] += between + piece
         else:
-            pieces.append(word)
-    return [piece for piece in pieces if piece]
+            joined.append(piece)
+    return joined

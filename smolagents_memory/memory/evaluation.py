@@ -45,16 +45,7 @@ def evaluate(memory: Any, cases: Iterable[tuple[str, Iterable[str]]], k: int = 1
         times.append((time.perf_counter() - start) * 1000)
         shares.append(len(expected & set(found)) / len(expected) if expected else 1.0)
         firsts.append(next((1 / place for place, key in enumerate(found, 1) if key in expected), 0.0))
-    if not times:
-        return Evaluation(k, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    times.sort()
-    count = len(times)
-    return Evaluation(
-        k,
-        count,
-        sum(shares) / count,
-        sum(first > 0 for first in firsts) / count,
-        sum(firsts) / count,
-        times[count // 2],
-        times[min(count - 1, int(count * 0.95))],
-    )
+    count, times = len(times), sorted(times) or [0.0]
+    recall, hits, mrr = (sum(each) / max(1, count) for each in (shares, [first > 0 for first in firsts], firsts))
+    p50, p95 = times[count // 2], times[max(0, min(count - 1, int(count * 0.95)))]
+    return Evaluation(k, count, recall, hits, mrr, p50, p95)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +18,7 @@ from smolagents_memory.memory.reembedding import reembed
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.adapting import as_store, lost_by
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.records import Draft, Record
+from smolagents_memory.stores.records import Draft, Record, Use
 from smolagents_memory.stores.store_bank import StoreBank
 from smolagents_memory.stores.vault import Vault
 
@@ -36,7 +36,7 @@ class Keeper(ABC, Generic[AnyBank]):
         self.bank: AnyBank = bank
         self._ranker = ranker
         self._lock = threading.Lock()
-        self._uses: dict[int, tuple[float, float]] = {}
+        self._uses: dict[str, Use] = {}
 
     @abstractmethod
     def asked(self, query: str) -> AbstractContextManager[Source | None]:
@@ -54,9 +54,9 @@ class Keeper(ABC, Generic[AnyBank]):
     def stats(self) -> dict[str, Any]:
         """What there is to know about the place; `lost`: what a store lacks, and what does not work without it."""
 
-    @abstractmethod
     def close(self) -> None:
         """Write what waits and let go."""
+        self.flush()
 
     def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
         """Keep records in order. One that is there is strengthened if its key is in `reinforce`, else replaced."""
@@ -81,12 +81,12 @@ class Keeper(ABC, Generic[AnyBank]):
     def used(self, records: Sequence[Record], now: float, useful: float = 0.0) -> None:
         """Note that records were recalled (`useful` 0), or that they helped or did not."""
         if useful:
-            self.bank.touch({}, {record.id: useful for record in records})
+            self.bank.touch({record.key: Use(helped=useful) for record in records})
             return
         with self._lock:
             for record in records:
-                often, at = self._uses.get(record.id, (0.0, now))
-                self._uses[record.id] = (often + 1, max(at, now))
+                before = self._uses.get(record.key, Use(last=now))
+                self._uses[record.key] = Use(before.often + 1, max(before.last, now))
             many = len(self._uses) >= _UNWRITTEN
         if many:
             self.flush()
@@ -97,21 +97,6 @@ class Keeper(ABC, Generic[AnyBank]):
             uses, self._uses = self._uses, {}
         if uses:
             self.bank.touch(uses)
-
-    def change(self, keys: Iterable[str], what: str, now: float) -> list[str]:
-        """ "forget", "archive", "restore", "pin" or "unpin" records; the keys of those that this changed."""
-        if what == "forget":
-            return [record.key for record in self.bank.forget(keys)]
-        if what == "archive":
-            return self.bank.archive(keys, now)
-        if what == "restore":
-            return self.bank.restore(keys)
-        return [key for key in keys if self.bank.pin(key, what == "pin")]
-
-    def histories(self) -> Iterable[Record]:
-        """The records that are not archived; their texts may be missing."""
-        self.flush()
-        return self.bank.histories()
 
 
 class SqlKeeper(Keeper[Bank]):
@@ -162,7 +147,7 @@ class SqlKeeper(Keeper[Bank]):
         }
 
     def close(self) -> None:
-        self.flush()
+        super().close()
         with self._lock:
             inside, self._inside = self._inside, False
         if inside:
@@ -205,5 +190,5 @@ class StoreKeeper(Keeper[StoreBank]):
         }
 
     def close(self) -> None:
-        self.flush()
+        super().close()
         self.bank.close()

@@ -169,7 +169,8 @@ class LongTerm:
 
     def forget(self, keys: Sequence[str]) -> list[str]:
         """Delete; the keys that were there."""
-        gone = self.keeper.change([checked_key(key) for key in keys], "forget", self.clock()) if keys else []
+        names = [checked_key(key) for key in keys]
+        gone = [record.key for record in self.keeper.bank.forget(names)] if names else []
         if gone:
             self._tell("forgotten", keys=gone)
         return gone
@@ -182,8 +183,11 @@ class LongTerm:
         return len(self.forget([record.key for record in self.keeper.records(archived=None) if fits(record.view())]))
 
     def change(self, keys: Sequence[str], what: str) -> list[str]:
-        """Archive, restore, pin or unpin; the keys that this changed."""
-        changed = self.keeper.change([checked_key(key) for key in keys], what, self.clock())
+        """ "archive", "restore", "pin" or "unpin"; the keys that this changed."""
+        names, bank = [checked_key(key) for key in keys], self.keeper.bank
+        if what in ("pin", "unpin"):
+            return [key for key in names if bank.pin(key, what == "pin")]
+        changed: list[str] = bank.restore(names) if what == "restore" else bank.archive(names, self.clock())
         if changed and what == "archive":
             self._tell("archived", keys=changed)
         return changed
@@ -191,7 +195,8 @@ class LongTerm:
     def decay(self) -> list[str]:
         """Archive what has faded."""
         now = self.clock()
-        faded = [record.key for record in self.keeper.histories() if self.curve.faded(record, now)]
+        self.keeper.flush()
+        faded = [record.key for record in self.keeper.bank.histories() if self.curve.faded(record, now)]
         return self.change(faded, "archive") if faded else []
 
     def decay_if_due(self) -> None:

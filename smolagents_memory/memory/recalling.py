@@ -32,6 +32,19 @@ class Near:
     tops: list[float]  # for each sentence how near its three nearest are, on average; none for a short query
     spreads: list[tuple[float, float]]  # of the whole scope's similarities: mean and deviation
 
+    @classmethod
+    def of(cls, lists: list[dict[int, float]], cosines: Cosines, spreads: list[tuple[float, float]]) -> Near:
+        """From the lists that were found for each of the sentences, and for the whole."""
+        return cls(cosines, [sum(sorted(each.values(), reverse=True)[:3]) / 3 for each in lists[:-1]], spreads)
+
+
+def best_of_each(found: Iterable[tuple[int, int, float]]) -> Cosines:
+    """Of (memory, in how many parts it is, cosine of one of them) the best of each memory."""
+    near: Cosines = {}
+    for item, parts, cosine in found:
+        near[item] = (max(cosine, near.get(item, (-1.0, 1))[0]), parts)
+    return near
+
 
 class Source(Protocol):
     """What recall asks of the place that keeps the memories, for one query. Newer memories have higher numbers."""

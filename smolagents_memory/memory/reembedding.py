@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import select, update
 
 from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
-from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, take_numbers, writing_memories
+from smolagents_memory.stores.findable import add_vectors, drop_vectors
+from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, writing_memories
 from smolagents_memory.stores.vault import Vault, missing_statement
 
 
@@ -30,7 +32,7 @@ def reembed(vault: Vault, *, show: bool | None = None) -> int:
     total = vault.missing()
     if not total:
         return 0
-    with _Alone(vault) as alone:
+    with _alone(vault.database.path) as alone:
         if not alone:
             logger.info(
                 "another process embeds the memories of %r anew; recall goes by words meanwhile", vault.database
@@ -54,10 +56,10 @@ def reembed(vault: Vault, *, show: bool | None = None) -> int:
 
 def _without_vectors(vault: Vault, after: int) -> Sequence[Any]:
     """The next rows that have no vectors of the vault's embedder, by number."""
-    assert vault.vectors is not None
-    items, embedders = tables.items.c, tables.embedders.c
+    assert vault.indexes is not None
+    items = tables.items.c
     with vault.database.reading() as connection:
-        current = connection.execute(select(embedders.id).where(embedders.name == vault.vectors.name)).scalar()
+        current = vault.indexes.embedder_id(connection)
         statement = missing_statement(current, None, RECORDS.add_columns(items.scope_id)).where(items.id > after)
         return connection.execute(statement.order_by(items.id).limit(BATCH)).all()
 
@@ -68,58 +70,34 @@ def _embed(vault: Vault, rows: Sequence[Any]) -> None:
     envelope = vault.database.envelope
     # of one that is damaged the empty text: it is left out of every result, and must not come again and again
     matrices = vault.vectors.of_documents([searchable(record_of(envelope, row).value) for row in rows])
-    items, vectors = tables.items.c, tables.vectors.c
+    items = tables.items.c
     with writing_memories(vault.database) as connection:
         embedder = embedder_id(connection, vault.vectors.name)
         values = {row.id: row.value for row in rows}
         now = connection.execute(select(items.id, items.value, items.archived).where(items.id.in_(list(values)))).all()
         # what was changed or deleted since it was read comes again, or not at all
         there = {row.id: row.archived for row in now if row.value == values[row.id]}
-        old = connection.execute(
-            select(vectors.id, vectors.scope_id).where(vectors.item_id.in_(list(there)), vectors.live.is_(True))
-        ).all()
         pairs = [(row, matrix) for row, matrix in zip(rows, matrices, strict=True) if row.id in there]
-        number = take_numbers(connection, len(old) + sum(len(matrix) for _, matrix in pairs))
-        gone = [{"id": number + n, "scope_id": each.scope_id, "vector_id": each.id} for n, each in enumerate(old)]
-        number += len(gone)
-        new = []
-        for row, matrix in pairs:
-            for part, vector in enumerate(matrix):
-                new.append(
-                    {"id": number, "item_id": row.id, "scope_id": row.scope_id, "embedder_id": embedder, "part": part,
-                     "parts": len(matrix), "live": there[row.id] is None, "vector": vector.tobytes()}
-                )  # fmt: skip
-                number += 1
-        connection.execute(delete(tables.vectors).where(vectors.item_id.in_(list(there))))
-        if gone:
-            connection.execute(insert(tables.gone), gone)
-        if new:
-            connection.execute(insert(tables.vectors), new)
+        drop_vectors(connection, list(there))
+        add_vectors(connection, embedder, [(row.id, row.scope_id, there[row.id] is None, m) for row, m in pairs])
         connection.execute(update(tables.items).where(items.id.in_(list(there))).values(embedder_id=embedder))
 
 
-class _Alone:
-    """A lock that only one process gets; in RAM and on a server there is nobody to lock out, or no place to."""
+@contextmanager
+def _alone(path: Path | None) -> Iterator[bool]:
+    """Whether no other process does the same; in RAM and on a server there is nobody to lock out, or no place to."""
+    from filelock import FileLock, Timeout
 
-    def __init__(self, vault: Vault) -> None:
-        self._lock: Any = None
-        if vault.database.path is not None:
-            from filelock import FileLock
-
-            self._lock = FileLock(str(Path(f"{vault.database.path}.embedding")), thread_local=False)
-
-    def __enter__(self) -> bool:
-        if self._lock is None:
-            return True
-        from filelock import Timeout
-
+    if path is None:
+        yield True
+        return
+    lock = FileLock(f"{path}.embedding", thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+    else:
         try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            self._lock = None
-            return False
-        return True
-
-    def __exit__(self, *error: object) -> None:
-        if self._lock is not None:
-            self._lock.release()
+            yield True
+        finally:
+            lock.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from smolagents_memory._files import write_whole
 from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
+from smolagents_memory.database.many import chunks
 from smolagents_memory.search.chroma_folder import ChromaFolder
-from smolagents_memory.search.exact import Floats, Rows, dropped, newer
+from smolagents_memory.search.exact import Floats, Heap, Rows, dropped, newer
 
 
 FLUSH = 1000  # vectors that wait in RAM, searched exactly, before they go into Chroma together
@@ -45,7 +47,7 @@ class ChromaIndex:
         self._held = 0  # vectors in the collection, since the last flush
         self._flushed = 0  # the change up to which Chroma is complete
         self._last = 0  # the change up to which Chroma, the tail and the dropped are, together
-        self._tail: list[Rows] = []
+        self._tail = Heap()
         self._dropped: set[int] = set()
 
     # -- what an index does ------------------------------------------------------------------------------------
@@ -58,32 +60,26 @@ class ChromaIndex:
             if last <= self._last:
                 return
             gone = dropped(connection, self.scope, self._last)
-            self._take_newer(connection)
-            if gone:
-                self._tail = [rows for rows in (rows.without(gone) for rows in self._tail) if len(rows)]
-                self._dropped.update(gone)
+            self._tail = self._tail.changed(self._newer(connection), gone)
+            self._dropped.update(gone)
             self._last = last
-            if sum(map(len, self._tail)) >= FLUSH or len(self._dropped) >= FLUSH:
+            if len(self._tail) >= FLUSH or len(self._dropped) >= FLUSH:
                 self.flush()
 
     def best(self, queries: Floats, limit: int) -> list[dict[int, float]]:
         """For each query the vectors nearest to it: number → cosine."""
         with self._lock:
-            found = self._from_chroma(queries, limit)
-            for rows in self._tail:
-                for mine, more in zip(found, rows.best(queries, limit), strict=True):
-                    mine.update(more)
-            return [dict(sorted(each.items(), key=lambda pair: -pair[1])[:limit]) for each in found]
+            return self._tail.best(queries, limit, self._from_chroma(queries, limit))
 
     def __len__(self) -> int:
         with self._lock:
             in_chroma = self._collection.count() if self._collection is not None else 0
-            return int(in_chroma) + sum(map(len, self._tail))
+            return int(in_chroma) + len(self._tail)
 
     @property
     def bytes(self) -> int:
         """What it takes in RAM of our own."""
-        return sum(len(rows) * (self.dimensions * 4 + 24) for rows in self._tail)
+        return self._tail.bytes
 
     def flush(self) -> None:
         """Write what waits in RAM into Chroma."""
@@ -91,11 +87,11 @@ class ChromaIndex:
             if self._collection is None or self._flushed == self._last:
                 return
             self._note(self._flushed, unfinished=True)
-            for rows in self._tail:
+            for rows in self._tail.chunks:
                 self._upsert(rows)
-            for ids in _pieces([str(each) for each in sorted(self._dropped)]):
+            for ids in chunks([str(each) for each in sorted(self._dropped)], BATCH):
                 self._collection.delete(ids=ids)
-            self._tail, self._dropped = [], set()
+            self._tail, self._dropped = Heap(), set()
             self._note(self._last)
 
     def close(self) -> None:
@@ -112,11 +108,13 @@ class ChromaIndex:
             self._generation = self.folder.generation
             self._state_file().unlink(missing_ok=True)
             self._collection = self._create(client)
-            self._tail, self._dropped, self._flushed, self._last = [], set(), 0, 0
+            self._tail, self._dropped, self._flushed, self._last = Heap(), set(), 0, 0
             total = self._count_in_sql(connection)
             now = connection.execute(select(tables.changes.c.last)).scalar() or 0
             with progress("Filling Chroma from SQL", total, unit="vectors") as advance:
-                self._take_newer(connection, advance, straight=True)
+                for rows in self._newer(connection):
+                    self._upsert(rows)
+                    advance(len(rows))
             self._last = int(now)
             self._note(self._last)
 
@@ -143,7 +141,7 @@ class ChromaIndex:
             self._collection = client.get_collection(self.name, embedding_function=None) if state else None
             if self._collection is not None and self._is_whole(connection, state):
                 if state["count"] is not None:
-                    self._tail, self._dropped = [], set()
+                    self._tail, self._dropped = Heap(), set()
                     self._flushed = self._last = int(state["change"])
                     self._held = int(state["count"])
                 return
@@ -184,9 +182,9 @@ class ChromaIndex:
         return True
 
     def _finish_flush(self, connection: Connection, change: int) -> None:
-        self._tail, self._dropped, self._flushed, self._last = [], set(), change, change
-        self._dropped.update(dropped(connection, self.scope, change))
-        self._take_newer(connection)
+        self._flushed = self._last = change
+        self._dropped = set(dropped(connection, self.scope, change))
+        self._tail = Heap(self._newer(connection))
         self._last = int(connection.execute(select(tables.changes.c.last)).scalar() or 0)
         self.flush()
 
@@ -214,23 +212,14 @@ class ChromaIndex:
         ]
 
     def _upsert(self, rows: Rows) -> None:
-        for start in range(0, len(rows), BATCH):
-            ids = [str(each) for each in rows.ids[start : start + BATCH]]
-            self._collection.upsert(ids=ids, embeddings=rows.matrix[start : start + BATCH])
+        pieces = zip(chunks(rows.ids, BATCH), chunks(rows.matrix, BATCH), strict=True)
+        for ids, matrix in pieces:
+            self._collection.upsert(ids=[str(each) for each in ids], embeddings=matrix)
 
-    def _take_newer(self, connection: Connection, advance: Any = None, *, straight: bool = False) -> None:
+    def _newer(self, connection: Connection) -> Iterator[Rows]:
         last = self._last
-        while True:
-            found = newer(connection, self.scope, self.embedder, last, BATCH)
-            if not found:
-                return
-            rows = Rows.of(found, self.dimensions)
-            if straight:
-                self._upsert(rows)
-            else:
-                self._tail.append(rows)
-            if advance is not None:
-                advance(len(rows))
+        while found := newer(connection, self.scope, self.embedder, last, BATCH):
+            yield Rows.of(found, self.dimensions)
             last = found[-1][0]
 
     def _count_in_sql(self, connection: Connection) -> int:
@@ -257,7 +246,3 @@ class ChromaIndex:
         state = {"bank": self.bank, "change": change, "count": count}
         write_whole(self._state_file(), [json.dumps(state).encode()])
         self._flushed = change
-
-
-def _pieces(values: list[str]) -> Any:
-    return (values[start : start + BATCH] for start in range(0, len(values), BATCH))

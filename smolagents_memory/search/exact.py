@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy
@@ -17,7 +18,7 @@ Ints = NDArray[numpy.int64]
 
 _vectors, _gone = tables.vectors.c, tables.gone.c
 _NEWER = (
-    select(_vectors.id, _vectors.item_id, _vectors.parts, _vectors.vector)
+    select(_vectors.id, _vectors.vector)
     .where(
         _vectors.scope_id == bindparam("scope"),
         _vectors.id > bindparam("last"),
@@ -30,10 +31,10 @@ _GONE = select(_gone.vector_id).where(_gone.scope_id == bindparam("scope"), _gon
 
 
 class Rows:
-    """Vectors with their numbers, the memory each belongs to, and in how many parts that one was embedded."""
+    """Vectors with their numbers."""
 
-    def __init__(self, ids: Ints, items: Ints, parts: Ints, matrix: Floats) -> None:
-        self.ids, self.items, self.parts, self.matrix = ids, items, parts, matrix
+    def __init__(self, ids: Ints, matrix: Floats) -> None:
+        self.ids, self.matrix = ids, matrix
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -42,38 +43,59 @@ class Rows:
     def of(cls, rows: Any, dimensions: int) -> Rows:
         """From what `newer` selected."""
         ids = numpy.fromiter((row[0] for row in rows), dtype=numpy.int64, count=len(rows))
-        items = numpy.fromiter((row[1] for row in rows), dtype=numpy.int64, count=len(rows))
-        parts = numpy.fromiter((row[2] for row in rows), dtype=numpy.int64, count=len(rows))
-        joined = b"".join([row[3] for row in rows])
-        return cls(ids, items, parts, numpy.frombuffer(joined, dtype=numpy.float32).reshape(-1, dimensions))
+        joined = b"".join([row[1] for row in rows])
+        return cls(ids, numpy.frombuffer(joined, dtype=numpy.float32).reshape(-1, dimensions))
 
     def without(self, ids: Any) -> Rows:
         """The rows that are not among `ids`."""
         keep = ~numpy.isin(self.ids, numpy.fromiter(ids, dtype=numpy.int64))
-        return Rows(self.ids[keep], self.items[keep], self.parts[keep], self.matrix[keep])
+        return Rows(self.ids[keep], self.matrix[keep])
 
     def with_more(self, more: Rows) -> Rows:
         """Both, joined."""
-        return Rows(
-            numpy.concatenate([self.ids, more.ids]),
-            numpy.concatenate([self.items, more.items]),
-            numpy.concatenate([self.parts, more.parts]),
-            numpy.concatenate([self.matrix, more.matrix]),
-        )
+        return Rows(numpy.concatenate([self.ids, more.ids]), numpy.concatenate([self.matrix, more.matrix]))
 
     def best(self, queries: Floats, limit: int) -> list[dict[int, float]]:
         """For each query the vectors nearest to it: number → cosine."""
-        if not len(self):
-            return [{} for _ in queries]
-        cosines = self.matrix @ queries.T
         found = []
-        for column in cosines.T:
-            if limit < len(column):
-                top = numpy.argpartition(-column, limit)[:limit]
-                found.append(dict(zip(self.ids[top].tolist(), column[top].tolist(), strict=True)))
-            else:
-                found.append(dict(zip(self.ids.tolist(), column.tolist(), strict=True)))
+        for column in (self.matrix @ queries.T).T:
+            top = numpy.argpartition(-column, limit)[:limit] if limit < len(column) else slice(None)
+            found.append(dict(zip(self.ids[top].tolist(), column[top].tolist(), strict=True)))
         return found
+
+
+class Heap:
+    """Rows in few chunks: a small one joins its neighbour, so that adding does not copy everything each time.
+
+    It is replaced and never changed: who searches it sees one state.
+    """
+
+    def __init__(self, chunks: Iterable[Rows] = ()) -> None:
+        self.chunks = [chunk for chunk in chunks if len(chunk)]
+        while len(self.chunks) > 1 and len(self.chunks[-1]) * 2 > len(self.chunks[-2]):
+            last = self.chunks.pop()
+            self.chunks[-1] = self.chunks[-1].with_more(last)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.chunks))
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in RAM."""
+        return sum(chunk.ids.nbytes + chunk.matrix.nbytes for chunk in self.chunks)
+
+    def changed(self, more: Iterable[Rows], gone: Collection[int]) -> Heap:
+        """With more rows, and without those whose numbers are gone."""
+        chunks = [*self.chunks, *more]
+        return Heap([chunk.without(gone) for chunk in chunks] if gone else chunks)
+
+    def best(self, queries: Floats, limit: int, among: list[dict[int, float]] | None = None) -> list[dict[int, float]]:
+        """For each query the vectors nearest to it, also `among` others that were found: number → cosine."""
+        found = among or [{} for _ in queries]
+        for chunk in self.chunks:
+            for mine, more in zip(found, chunk.best(queries, limit), strict=True):
+                mine.update(more)
+        return [dict(sorted(each.items(), key=lambda pair: -pair[1])[:limit]) for each in found]
 
 
 def newer(connection: Connection, scope: int, embedder: int, last: int, most: int | None = None) -> Any:
@@ -96,7 +118,7 @@ class ExactIndex:
         self.stays = False  # whether it stands in for a Chroma that failed
         self._lock = threading.Lock()
         self._last = 0
-        self._chunks: list[Rows] = []
+        self._heap = Heap()
 
     def refresh(self, connection: Connection, last: int) -> None:
         """Take in what changed up to the change `last`, which is what `connection` sees."""
@@ -104,50 +126,24 @@ class ExactIndex:
             if last <= self._last:
                 return
             rows = newer(connection, self.scope, self.embedder, self._last)
-            gone = set(dropped(connection, self.scope, self._last)) if self._chunks else set()
-            chunks = list(self._chunks)
-            if rows:
-                chunks.append(Rows.of(rows, self.dimensions))
-            if gone:
-                chunks = [chunk.without(gone) for chunk in chunks]
-            self._chunks = _merged(chunks)
+            gone = dropped(connection, self.scope, self._last) if len(self._heap) else ()
+            self._heap = self._heap.changed([Rows.of(rows, self.dimensions)] if rows else (), gone)
             self._last = last
 
     def __len__(self) -> int:
-        return sum(map(len, self._chunks))
+        return len(self._heap)
 
     def matrix(self) -> Floats:
         """All vectors."""
-        chunks = self._chunks
-        if not chunks:
-            return numpy.zeros((0, self.dimensions), dtype=numpy.float32)
-        return chunks[0].matrix if len(chunks) == 1 else numpy.concatenate([chunk.matrix for chunk in chunks])
+        matrices = [chunk.matrix for chunk in self._heap.chunks]
+        none = numpy.zeros((0, self.dimensions), dtype=numpy.float32)
+        return matrices[0] if len(matrices) == 1 else numpy.concatenate([none, *matrices])
 
     @property
     def bytes(self) -> int:
         """What it takes in RAM."""
-        return len(self) * (self.dimensions * 4 + 24)
+        return self._heap.bytes
 
     def best(self, queries: Floats, limit: int) -> list[dict[int, float]]:
         """For each query the vectors nearest to it: number → cosine."""
-        found: list[dict[int, float]] = [{} for _ in queries]
-        for chunk in self._chunks:
-            for mine, more in zip(found, chunk.best(queries, limit), strict=True):
-                mine.update(more)
-        if len(self._chunks) > 1:
-            return [dict(sorted(each.items(), key=lambda pair: -pair[1])[:limit]) for each in found]
-        return found
-
-    def close(self) -> None:
-        """Let go of the RAM."""
-        with self._lock:
-            self._chunks, self._last = [], 0
-
-
-def _merged(chunks: list[Rows]) -> list[Rows]:
-    """Few chunks: a small one joins its neighbour, so that adding one by one does not copy everything each time."""
-    chunks = [chunk for chunk in chunks if len(chunk)]
-    while len(chunks) > 1 and len(chunks[-1]) * 2 > len(chunks[-2]):
-        last = chunks.pop()
-        chunks[-1] = chunks[-1].with_more(last)
-    return chunks
+        return self._heap.best(queries, limit)

@@ -7,27 +7,24 @@ how often a word occurs is counted for the scope alone: what one scope holds doe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, select, text
 
-
-class FullText(Protocol):
-    """What a database's full-text index does for us. `rows` are (memory's id, scope's id, its words)."""
-
-    def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None: ...
-
-    def remove(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None: ...
-
-    def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]: ...
-
-    def candidates(
-        self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int
-    ) -> list[int]: ...
+from smolagents_memory.database import tables
+from smolagents_memory.database.many import chunks
 
 
-def full_text_of(connection: Connection) -> FullText:
-    """The full-text index of the database behind a connection."""
+# a scope: its number, how much is in it, and the last change of the whole place
+STATE = (
+    select(tables.scopes.c.id, tables.scopes.c.live, tables.scopes.c.words, tables.changes.c.last)
+    .join(tables.changes, tables.changes.c.id == 1)
+    .where(tables.scopes.c.name == bindparam("name"))
+)
+
+
+def full_text_of(connection: Connection) -> SqliteText | PostgresText:
+    """The full-text index of the database behind a connection. `rows` are (memory's id, scope's id, its words)."""
     return PostgresText() if connection.dialect.name == "postgresql" else SqliteText()
 
 
@@ -40,25 +37,20 @@ class SqliteText:
     """One FTS5 table for all scopes. It keeps no text of its own: what it holds can be made again from the words."""
 
     def add(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
-        if rows:
-            connection.exec_driver_sql(
-                "INSERT INTO memory_words(rowid, words) VALUES (?, ?)",
-                [(item, _scoped(scope, words)) for item, scope, words in rows],
-            )
+        self._write(connection, "INSERT INTO memory_words(rowid, words) VALUES (?, ?)", rows)
 
     def remove(self, connection: Connection, rows: Sequence[tuple[int, int, str]]) -> None:
+        self._write(connection, "INSERT INTO memory_words(memory_words, rowid, words) VALUES ('delete', ?, ?)", rows)
+
+    def _write(self, connection: Connection, statement: str, rows: Sequence[tuple[int, int, str]]) -> None:
         if rows:
-            connection.exec_driver_sql(
-                "INSERT INTO memory_words(memory_words, rowid, words) VALUES ('delete', ?, ?)",
-                [(item, _scoped(scope, words)) for item, scope, words in rows],
-            )
+            connection.exec_driver_sql(statement, [(item, _scoped(scope, words)) for item, scope, words in rows])
 
     def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]:
         scoped = [f"{scope}z{word}" for word in words]
         found: dict[str, int] = {}
         skip = len(f"{scope}z")
-        for start in range(0, len(scoped), 500):
-            some = scoped[start : start + 500]
+        for some in chunks(scoped):
             marks = ",".join("?" * len(some))
             rows = connection.exec_driver_sql(
                 f"SELECT term, doc FROM memory_word_counts WHERE term IN ({marks})", tuple(some)

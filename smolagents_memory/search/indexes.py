@@ -19,6 +19,7 @@ from smolagents_memory.search.chroma_folder import OWN_COLLECTION, ChromaFolder
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
 from smolagents_memory.search.exact import ExactIndex, Floats
+from smolagents_memory.search.full_text import STATE
 from smolagents_memory.search.spread import DEVIATION, with_experience
 
 
@@ -34,11 +35,6 @@ _OF_ITEMS = (
 _ITEM_OF = "SELECT id, item_id, parts FROM memory_vectors WHERE id IN ({ids})"
 _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
-)
-_SCOPE = (
-    select(tables.scopes.c.id, tables.scopes.c.live, tables.changes.c.last)
-    .join(tables.changes, tables.changes.c.id == 1)
-    .where(tables.scopes.c.name == bindparam("name"))
 )
 _MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
 
@@ -135,7 +131,7 @@ class Indexes:
     def _named(self, name: str) -> Iterator[tuple[Connection, int, ExactIndex | ChromaIndex | None]]:
         """A connection, the last change that it sees, and the index of the scope of that name."""
         with self.database.reading() as connection:
-            state = connection.execute(_SCOPE, {"name": name}).first()
+            state = connection.execute(STATE, {"name": name}).first()
             index = self.of(connection, state.id, state.live) if state is not None else None
             yield connection, state.last if state is not None else 0, index
 
@@ -173,7 +169,8 @@ class Indexes:
         """Flush and let everything go, the folder's lock too."""
         with self._lock:
             for index in self._open.values():
-                index.close()
+                if isinstance(index, ChromaIndex):
+                    index.close()
             self._open.clear()
             self._samples.clear()
             if self.leads and self.folder is not None:
@@ -233,7 +230,8 @@ class Indexes:
         while total > KEPT_BYTES and len(self._open) > 1:
             scope, index = next(iter(self._open.items()))
             total -= index.bytes
-            index.close()
+            if isinstance(index, ChromaIndex):
+                index.close()
             del self._open[scope]
             self._samples.pop(scope, None)
 

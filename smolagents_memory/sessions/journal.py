@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smolagents.memory import MemoryStep, SystemPromptStep
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from smolagents_memory._errors import SessionConflictError, SessionStorageError
 from smolagents_memory._log import logger
@@ -36,17 +36,16 @@ _OURS = update(tables.sessions).where(
     _sessions.revision == bindparam("before"),
     _sessions.writer == bindparam("owner_"),
 )
-_FORWARD: dict[str, Any] = {"revision": bindparam("now"), "updated": bindparam("made")}
-_CLAIM = Prepared(_OURS.values(**_FORWARD))
-_CLAIM_AT_CHECKPOINT = Prepared(_OURS.values(**_FORWARD, checkpoint=bindparam("now")))
+_CHECKPOINT = func.coalesce(bindparam("anew", type_=_sessions.checkpoint.type), _sessions.checkpoint)
+_CLAIM = Prepared(_OURS.values(revision=bindparam("now"), updated=bindparam("made"), checkpoint=_CHECKPOINT))
 _RECORD = Prepared(insert(tables.records), *tables.records.c.keys())
 _CHANGES = Prepared(insert(tables.journal), *tables.journal.c.keys())
 _FIRST_OF_RUN = Prepared(insert(tables.runs), *tables.runs.c.keys())
-_OF_RUN = ("state", "started", "ended", "steps", "input_tokens", "output_tokens", "details")
+OF_RUN = ("state", "started", "ended", "steps", "input_tokens", "output_tokens")  # beside its number and its details
 _RUN = Prepared(
     update(tables.runs)
     .where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
-    .values({name: bindparam(name) for name in _OF_RUN})
+    .values({name: bindparam(name) for name in (*OF_RUN, "details")})
 )
 
 
@@ -324,8 +323,7 @@ class Journal:
     def _write_entry(self, connection: Any, entry: Entry, revision: int) -> None:
         position = self.position
         claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1, "now": revision}
-        forward = _CLAIM_AT_CHECKPOINT if entry.checkpoint else _CLAIM
-        claimed = forward.run(connection, {**claim, "made": entry.made})
+        claimed = _CLAIM.run(connection, {**claim, "made": entry.made, "anew": revision if entry.checkpoint else None})
         if claimed.rowcount != 1:
             raise self._lost()
         envelope = envelope_of(connection)

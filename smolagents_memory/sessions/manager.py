@@ -19,7 +19,7 @@ from smolagents_memory.database.places import Durability, Place
 from smolagents_memory.history.files import memory_of
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import describe_agent
-from smolagents_memory.sessions.runs import INTERRUPTED, Run, described
+from smolagents_memory.sessions.runs import INTERRUPTED, described
 from smolagents_memory.sessions.session import Session
 from smolagents_memory.sessions.storing import store
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime
@@ -102,11 +102,8 @@ class SessionManager:
             found: dict[int, list[Any]] = {}
             for run in connection.execute(select(runs).order_by(runs.c.number)):
                 found.setdefault(run.session, []).append(run)
-            listed = list(
-                connection.execute(
-                    select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
-                )
-            )
+            newest_first = select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
+            listed = list(connection.execute(newest_first))
             written = {row.id for row in listed if leases.is_alive(self.database, connection, row)}
         return [_info(self.database.envelope, row, found.get(row.id, []), row.id in written) for row in listed]
 
@@ -122,9 +119,8 @@ class SessionManager:
         seconds = older_than.total_seconds() if isinstance(older_than, dt.timedelta) else float(older_than)
         sessions = tables.sessions
         with self.database.reading() as connection:
-            old = select(sessions.c.name).where(
-                sessions.c.parent.is_(None), sessions.c.updated < time.time() - seconds
-            )
+            unused = sessions.c.updated < time.time() - seconds
+            old = select(sessions.c.name).where(sessions.c.parent.is_(None), unused)
             names = [from_key(name) for name in connection.execute(old).scalars()]
         expired = []
         for name in names:
@@ -156,10 +152,8 @@ class SessionManager:
 
 
 def _info(envelope: Envelope, row: Any, runs: list[Any], alive: bool) -> SessionInfo:
-    last: Run | None = None
     name = from_key(row.name)
-    if runs:
-        last = described(runs[-1], envelope, name, alive=alive)
+    last = described(runs[-1], envelope, name, alive=alive) if runs else None
     return SessionInfo(
         session_id=name,
         state=last.state if last else ("empty" if row.revision == 0 else INTERRUPTED),

@@ -11,8 +11,6 @@ from smolagents.utils import AgentMaxStepsError
 
 from smolagents_memory._errors import SessionError
 from smolagents_memory._log import logger
-from smolagents_memory.sessions import directory
-from smolagents_memory.sessions.reading import read_one
 from smolagents_memory.sessions.runs import last_run
 from smolagents_memory.sessions.stepping import iter_steps
 from smolagents_memory.steps.answers import answer_of
@@ -83,9 +81,4 @@ def _last_action(steps: Sequence[MemoryStep]) -> ActionStep:
 
 def _original(attachment: Attachment, step: MemoryStep) -> Any:
     """A live step as it was before any callback."""
-    original = attachment.original_of(step)
-    if original is None:
-        return step
-    with attachment.session.database.reading() as connection:
-        row = directory.get(connection, attachment.journal.position.name)
-        return read_one(connection, row, original)
+    return step if attachment.original_of(step) is None else attachment.session.original(step)

@@ -75,17 +75,15 @@ class RecordWriter:
         messages = self._messages
         fields = attributes(step)
         inputs = fields.get(INPUTS)
-        stored = None
-        if isinstance(inputs, list) and inputs and (before is None or inputs_edited or not before.inputs):
-            stored = messages.write(inputs)
-        same_inputs = before is not None and before.inputs and not inputs_edited
-        if stored is not None or same_inputs:
+        same = before is not None and before.inputs and not inputs_edited
+        stored = messages.write(inputs) if not same and isinstance(inputs, list) and inputs else None
+        has_inputs = same or stored is not None
+        if has_inputs:
             del fields[INPUTS]
         record, losses = step_record(step, self.blobs, fields)
         self.losses += losses + messages.losses
         messages.losses.clear()
-        kept = Kept(step, number if before is None else before.original, number)
-        kept.inputs = stored is not None or same_inputs
+        kept = Kept(step, number if before is None else before.original, number, inputs=has_inputs)
         row = Row(
             number,
             self._segment,

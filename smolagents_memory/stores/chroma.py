@@ -17,6 +17,7 @@ from smolagents_memory._errors import (
     StoreUnavailableError,
     UnsupportedValueError,
 )
+from smolagents_memory.database.many import chunks
 from smolagents_memory.search.chroma_folder import ChromaFolder, chroma_folder
 from smolagents_memory.search.embedding import Vectors, default_embedder, resolved_embedder
 from smolagents_memory.search.parts import best_of_parts
@@ -82,7 +83,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         with _translated():
             collection = self._collection()
             known, stale = self._order(collection, new)
-            for some in _pieces(rows):
+            for some in chunks(rows, BATCH):
                 collection.upsert(
                     ids=[row.id for row in some],
                     embeddings=[row.vector for row in some],
@@ -124,7 +125,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         count = 0
         with _translated():
             collection = self._collection()
-            for some in _pieces(names):
+            for some in chunks(names, BATCH):
                 found = collection.get(ids=some, include=["metadatas"])
                 count += len(found["ids"])
                 _delete(collection, [name for pair in _pairs(found) for name in ids_of(*pair)])
@@ -136,7 +137,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
             found = collection.get(include=["metadatas"])
         first = [(metadata.get(ORDER, 0), name) for name, metadata in _pairs(found) if not metadata.get(PART)]
         names = [name for _, name in sorted(first, key=lambda pair: pair[0])]
-        for some in _pieces(names):
+        for some in chunks(names, BATCH):
             with _translated():
                 found = collection.get(ids=some, include=["metadatas", "documents"])
             there = {entry[0]: entry[1:] for entry in entries_of(found)}
@@ -197,15 +198,11 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         now = time.time()
         known = {entry.id: now + number * 1e-6 for number, entry in enumerate(new)}
         there: set[str] = set()
-        for some in _pieces([entry.id for entry in new]):
+        for some in chunks([entry.id for entry in new], BATCH):
             for name, metadata in _pairs(collection.get(ids=some, include=["metadatas"])):
                 known[name] = metadata.get(ORDER, known[name])
                 there.update(ids_of(name, metadata))
         return known, there
-
-
-def _pieces(values: list[Any]) -> Iterator[list[Any]]:
-    return (values[start : start + BATCH] for start in range(0, len(values), BATCH))
 
 
 def _pairs(found: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -213,7 +210,7 @@ def _pairs(found: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _delete(collection: Any, names: list[str]) -> None:
-    for some in _pieces(names):
+    for some in chunks(names, BATCH):
         collection.delete(ids=some)
 
 

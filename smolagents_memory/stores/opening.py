@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -38,7 +38,7 @@ def open_store(url: str | os.PathLike[str] | Place, **options: Any) -> MemorySto
     InMemoryStore()
     """
     if not isinstance(url, (str, os.PathLike)):
-        return _sql(url, **options)
+        return _OPENERS["sqlite"](url, **options)
     given = os.fspath(url)
     scheme = given.split("://", 1)[0].lower() if "://" in given else ""
     opener = _OPENERS.get(scheme) or _OPENERS.get(scheme.split("+", 1)[0]) or _from_entry_point(scheme)
@@ -56,22 +56,14 @@ def _from_entry_point(scheme: str) -> Opener | None:
     return None
 
 
-def _in_memory(url: str, **options: Any) -> MemoryStore[Any]:
-    from smolagents_memory.stores.in_memory import InMemoryStore
+def _opener(module: str, name: str, *, by_url: bool = True) -> Opener:
+    """A class of this room, imported when it is used."""
 
-    return InMemoryStore(**options)
+    def opened(url: str | Place, **options: Any) -> MemoryStore[Any]:
+        kind: Opener = getattr(import_module(f"smolagents_memory.stores.{module}"), name)
+        return kind(url, **options) if by_url else kind(**options)
 
-
-def _sql(url: str | Place, **options: Any) -> MemoryStore[Any]:
-    from smolagents_memory.stores.sql import SqlStore
-
-    return SqlStore(url, **options)
-
-
-def _file(url: str, **options: Any) -> MemoryStore[Any]:
-    from smolagents_memory.stores.sql import SqliteStore
-
-    return SqliteStore(url, **options)
+    return opened
 
 
 def _redis(url: str, **options: Any) -> MemoryStore[Any]:
@@ -100,11 +92,9 @@ def _chroma(url: str, **options: Any) -> MemoryStore[Any]:
 
 
 _OPENERS: dict[str, Opener] = {
-    "": _file,
-    "memory": _in_memory,
-    "sqlite": _sql,
-    "postgresql": _sql,
-    "postgres": _sql,
+    "": _opener("sql", "SqliteStore"),
+    "memory": _opener("in_memory", "InMemoryStore", by_url=False),
+    **dict.fromkeys(("sqlite", "postgresql", "postgres"), _opener("sql", "SqlStore")),
     "redis": _redis,
     "rediss": _redis,
     "unix": _redis,

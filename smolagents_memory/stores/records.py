@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass
@@ -29,14 +29,8 @@ class Record:
 
     def view(self) -> dict[str, Any]:
         """What a `where` filter sees: the metadata, and beneath it the memory's own fields."""
-        return {
-            "key": self.key,
-            "kind": self.kind,
-            "source": self.source,
-            "importance": self.importance,
-            "created": self.created,
-            **self.meta,
-        }
+        names = ("key", "kind", "source", "importance", "created")
+        return {**{name: getattr(self, name) for name in names}, **self.meta}
 
 
 @dataclass
@@ -47,3 +41,11 @@ class Draft:
     words: str = ""
     vectors: Sequence[Any] = ()  # none: not embedded yet
     reinforce: bool = False  # what is there already, under this key, is strengthened and not replaced
+
+
+class Use(NamedTuple):
+    """How often a memory was recalled, when last, and how often that turned out to help, less how often not."""
+
+    often: float = 0.0
+    last: float = 0.0
+    helped: float = 0.0

@@ -14,14 +14,14 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.many import CHUNK
 from smolagents_memory.database.opened import Opened
-from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.words import ANALYSER, words
-from smolagents_memory.stores.rows import RECORDS, whole, writing_memories
+from smolagents_memory.stores.findable import add_words, drop_words
+from smolagents_memory.stores.rows import RECORDS, whole, word_count, writing_memories
 
 
 _read: WeakKeyDictionary[Opened, object] = WeakKeyDictionary()  # what was looked at, and which file it was
 _items, _about = tables.items.c, tables.about.c
-_ROWS = RECORDS.add_columns(_items.scope_id, _items.words, _items.word_count).order_by(_items.id).limit(CHUNK)
+_ROWS = RECORDS.add_columns(_items.scope_id, _items.words).order_by(_items.id).limit(CHUNK)
 
 
 def reread(database: Database, *, show: bool | None = None) -> int:
@@ -54,18 +54,12 @@ def reread(database: Database, *, show: bool | None = None) -> int:
 def _made_anew(connection: Connection, rows: Sequence[Any]) -> int:
     new = {record.id: " ".join(words(searchable(record.value))) for record in whole(connection, rows)}
     other = [row for row in rows if new.get(row.id, row.words) != row.words]
-    live = [row for row in other if row.archived is None]
-    text = full_text_of(connection)
-    text.remove(connection, [(row.id, row.scope_id, row.words) for row in live])
-    text.add(connection, [(row.id, row.scope_id, new[row.id]) for row in live])
+    for row in other:
+        if row.archived is None:
+            drop_words(connection, row.scope_id, [(row.id, row.words)])
+            add_words(connection, row.scope_id, [(row.id, new[row.id])])
     if other:
-        values = [{"target": row.id, "w": new[row.id], "n": len(new[row.id].split())} for row in other]
+        values = [{"target": row.id, "w": new[row.id], "n": word_count(new[row.id])} for row in other]
         statement = update(tables.items).where(_items.id == bindparam("target"))
         connection.execute(statement.values(words=bindparam("w"), word_count=bindparam("n")), values)
-    for row in live:
-        more = len(new[row.id].split()) - row.word_count
-        if more:
-            counts = tables.scopes.c
-            one = update(tables.scopes).where(counts.id == row.scope_id)
-            connection.execute(one.values(words=counts.words + more))
     return len(other)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 
 from smolagents_memory._errors import DecodeError, StoreFormatError
 from smolagents_memory._log import warn_of_loss
@@ -22,17 +22,16 @@ from smolagents_memory.stores.records import Draft, Record
 POSITIONS = 2**24  # places a source has, a gap at the end included: sources are no neighbours
 
 _items = tables.items.c
-_COLUMNS = (
-    _items.id, _items.key, _items.value, _items.form, _items.meta, _items.kind, _items.place,
-    _items.importance, _items.created, _items.touched, _items.uses, _items.useful, _items.pinned, _items.archived,
-    tables.sources.c.name.label("source"), tables.scopes.c.name.label("scope"),
-)  # fmt: skip
+# what a row and a record have alike
+_HISTORY = ("kind", "importance", "created", "touched", "uses", "useful", "pinned", "archived")
+HISTORIES = select(_items.key, *(_items[name] for name in _HISTORY))
 RECORDS = (
-    select(*_COLUMNS)
+    HISTORIES.add_columns(_items.id, _items.value, _items.form, _items.meta, _items.place)
+    .add_columns(tables.sources.c.name.label("source"), tables.scopes.c.name.label("scope"))
     .outerjoin(tables.sources, tables.sources.c.id == _items.source_id)
     .outerjoin(tables.scopes, tables.scopes.c.id == _items.scope_id)
 )
-BY_KEY = RECORDS.where(_items.scope_id == bindparam("scope"), _items.key == bindparam("name"))
+BY_KEY = RECORDS.where(tables.scopes.c.name == bindparam("in_scope"), _items.key == bindparam("of_key"))
 BY_IDS = RECORDS.where(_items.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -131,30 +130,31 @@ def record_of(envelope: Envelope, row: Any) -> Record:
             f"the memory {key!r} of scope {row.scope!r} is damaged ({error}); it is left out of every result. What is "
             "remembered under its key replaces it, or forget it"
         )
-    return Record(
-        key=key, value=value, meta=meta, kind=row.kind,
-        source=None if row.source is None else from_key(row.source), importance=row.importance, created=row.created,
-        touched=row.touched, uses=row.uses, useful=row.useful, pinned=row.pinned, archived=row.archived,
-        id=row.id, place=row.place, damaged=damaged,
-    )  # fmt: skip
+    source = None if row.source is None else from_key(row.source)
+    return Record(key, value, meta, source=source, id=row.id, place=row.place, damaged=damaged, **history(row))
+
+
+def history(one: Any) -> dict[str, Any]:
+    """What a row tells of a memory's use, or a record for its row."""
+    return {name: getattr(one, name) for name in _HISTORY}
 
 
 def _contents(envelope: Envelope, row: Any, scope: str, key: str) -> tuple[Any, dict[str, Any]]:
     if row.form & tables.ENVELOPED:
-        spot = Spot("memory_items", scope, key, "value")
-        value = envelope.unpack_bytes(row.value, spot)
-        meta = envelope.unpack_bytes(row.meta, spot._replace(column="meta"))
+        value = envelope.unpack_bytes(row.value, Spot("memory_items", scope, key, "value"))
+        none = not row.meta and not envelope.sealed  # most memories have none, and it is read faster so
+        meta = b"{}" if none else envelope.unpack_bytes(row.meta, Spot("memory_items", scope, key, "meta"))
     else:
         value, meta = envelope.bare(row.value), envelope.bare(row.meta)
     return from_key(value) if row.form & tables.TEXT else unpack(value.decode("ascii")), unpack(meta.decode("ascii"))
 
 
-def every_record(database: Database) -> Iterator[Record]:
-    """All memories of all scopes, damaged and archived ones too."""
+def every_record(database: Database, *which: ColumnElement[bool]) -> Iterator[Record]:
+    """All memories of all scopes, or some, in the order they were first added; damaged and archived ones too."""
     last = 0
     while True:
         with database.reading() as connection:
-            statement = RECORDS.where(_items.id > last).order_by(_items.id).limit(CHUNK)
+            statement = RECORDS.where(_items.id > last, *which).order_by(_items.id).limit(CHUNK)
             records = [record_of(envelope_of(connection), row) for row in connection.execute(statement)]
         if not records:
             return
@@ -164,22 +164,14 @@ def every_record(database: Database) -> Iterator[Record]:
 
 def row_of(envelope: Envelope, draft: Draft, scope: int, name: str) -> dict[str, Any]:
     """A draft as the columns of its row, without its id and place."""
-    record = draft.record
-    return {
-        "scope_id": scope,
-        "key": as_key(record.key),
-        **contents(envelope, record, name),
-        "kind": record.kind,
-        "importance": record.importance,
-        "created": record.created,
-        "touched": record.touched,
-        "uses": record.uses,
-        "useful": record.useful,
-        "pinned": record.pinned,
-        "archived": None,
-        "words": draft.words,
-        "word_count": draft.words.count(" ") + bool(draft.words),
-    }
+    record, count = draft.record, word_count(draft.words)
+    named = {"scope_id": scope, "key": as_key(record.key), "words": draft.words, "word_count": count}
+    return {**history(record), **contents(envelope, record, name), **named, "archived": None}
+
+
+def word_count(words: str) -> int:
+    """How many stems a text has, given as these joined by spaces."""
+    return words.count(" ") + bool(words)
 
 
 def contents(envelope: Envelope, record: Record, scope: str) -> dict[str, Any]:
@@ -191,5 +183,5 @@ def contents(envelope: Envelope, record: Record, scope: str) -> dict[str, Any]:
     return {
         "form": tables.ENVELOPED | (tables.TEXT if is_text else 0),
         "value": envelope.pack_bytes(value, spot),
-        "meta": envelope.pack_bytes(meta, spot._replace(column="meta")),
+        "meta": envelope.pack_bytes(meta, spot._replace(column="meta")) if record.meta or envelope.sealed else b"",
     }

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.places import Place
-from smolagents_memory.search.full_text import full_text_of
+from smolagents_memory.search.full_text import STATE, full_text_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import query_words, words
 from smolagents_memory.stores.bank import Bank
@@ -88,17 +88,16 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         if not top_k or not wanted:
             return []
         with self.database.reading() as connection:
-            scope = self.bank.scope_id(connection)
-            if scope is None:
+            state = connection.execute(STATE, {"name": self.bank.name}).first()
+            if state is None:
                 return []
-            table = tables.scopes.c
-            live, total = connection.execute(select(table.live, table.words).where(table.id == scope)).one()
             text = full_text_of(connection)
-            lexicon = Lexicon(live, total / max(1, live), text.counts(connection, scope, wanted))
+            counts = text.counts(connection, state.id, wanted)
+            lexicon = Lexicon(state.live, state.words / max(1, state.live), counts)
             weights = lexicon.weights(wanted)
             limit = max(100, 3 * top_k)
             while True:  # a narrow filter: look at more
-                candidates = text.candidates(connection, scope, weights, limit)
+                candidates = text.candidates(connection, state.id, weights, limit)
                 hits = _ranked(connection, candidates, lexicon, weights, fits)[:top_k]
                 if len(hits) >= top_k or len(candidates) < limit or fits is None:
                     return hits

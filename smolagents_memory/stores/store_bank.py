@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from smolagents_memory.stores.base import MemoryStore
-from smolagents_memory.stores.records import Draft, Record
+from smolagents_memory.stores.records import Draft, Record, Use
 from smolagents_memory.stores.survey import Survey
 
 
@@ -26,8 +26,6 @@ class StoreBank:
         self._lock = threading.RLock()
         self._survey = Survey()
         self._size, self._look_again = 0, 0.0
-        self._numbers: dict[str, int] = {}  # in this process; numbers follow the keys' order here
-        self._keys: list[str] = []
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -55,27 +53,15 @@ class StoreBank:
         """What a store gave as a record."""
         rest = {name: each for name, each in meta.items() if name != FIELDS}
         fields = {name: each for name, each in (meta.get(FIELDS) or {}).items() if name not in _OWN}
-        return Record(key, value, rest, **fields, id=self.number(key), place=self._survey.place(key))
-
-    def number(self, key: str) -> int:
-        """The number of a memory in this process."""
-        with self._lock:
-            if key not in self._numbers:
-                self._numbers[key] = len(self._keys)
-                self._keys.append(key)
-            return self._numbers[key]
-
-    def key(self, number: int) -> str:
-        """The key of a number that was given."""
-        return self._keys[number]
+        return Record(key, value, rest, **fields)
 
     @property
     def live(self) -> int:
         """How many memories can be found, as far as that is known."""
         return max(self._survey.texts, self._size - self._survey.archived)
 
-    def survey(self, seen: Iterable[Record] = ()) -> Survey:
-        """What is known of the store as a whole, `seen` included; read again when others have changed much of it."""
+    def survey(self) -> Survey:
+        """What is known of the store as a whole; read again when others have changed much of it."""
         with self._lock:
             now = time.monotonic()
             if now >= self._look_again:
@@ -83,11 +69,15 @@ class StoreBank:
                 self._size, known = len(self.texts), len(self._survey)
                 if self._size <= SURVEYED and abs(self._size - known) > known // 20:
                     self._survey = Survey()
-                    seen = [*self.records(archived=None), *seen]
-            for record in seen:
-                if record.key not in self._survey:
-                    self._survey.note(record)
+                    self.seen(self._survey, self.records(archived=None))
             return self._survey
+
+    def seen(self, survey: Survey, records: Iterable[Record]) -> None:
+        """Memories were met with: a survey that does not know them takes them in."""
+        with self._lock:
+            for record in records:
+                if record.key not in survey:
+                    survey.note(record)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -109,17 +99,17 @@ class StoreBank:
                 changed.append(new)
             self._write(changed, there, by_meaning=True)
 
-    def touch(self, uses: Mapping[int, tuple[float, float]], useful: Mapping[int, float] | None = None) -> None:
-        """Note that memories were used: number → (how often, when); and how useful they turned out."""
+    def touch(self, uses: Mapping[str, Use]) -> None:
+        """Note that memories were used, by key."""
 
-        def touched(record: Record) -> Record | None:
+        def used(record: Record) -> Record | None:
             if not is_ours(record):
                 return None  # somebody else's, in a collection that existed before: it is only read
-            more, at = uses.get(record.id, (0.0, 0.0))
-            helped = record.useful + (useful or {}).get(record.id, 0.0)
-            return replace(record, uses=record.uses + more, touched=max(record.touched, at), useful=helped)
+            often, last, helped = uses[record.key]
+            useful, touched = record.useful + helped, max(record.touched, last)
+            return replace(record, uses=record.uses + often, touched=touched, useful=useful)
 
-        self._edit([self.key(number) for number in {*uses, *(useful or {})}], touched)
+        self._edit(uses, used)
 
     def pin(self, key: str, pinned: bool) -> bool:
         """Pin or unpin a memory; whether it is there."""
@@ -151,8 +141,7 @@ class StoreBank:
 
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left, where the store can do that."""
-        purge = getattr(self.texts, "purge", None)
-        return bool(purge()) if callable(purge) else True
+        return self.texts.purge()
 
     def complete(self) -> int:
         """Bring the second store in line with the texts; how many it lacked."""
@@ -185,7 +174,6 @@ class StoreBank:
             self.vectors.add_many((record.key, record.value, record.meta) for record in records)
         self.texts.add_many((record.key, record.value, {**record.meta, FIELDS: _fields(record)}) for record in records)
         for record in records:
-            self.number(record.key)  # what was written later has a higher one
             self._survey.note(record, there.get(record.key))
 
 

@@ -21,12 +21,25 @@ class Survey:
         self._counts: Counter[str] = Counter()
         self._known: dict[str, tuple[str | None, int | None]] = {}  # key → its source, its place
         self._sources: dict[str, list[int]] = {}  # name → its number, its next position
+        self._numbers: dict[str, int] = {}  # of the keys, in the order in which they were heard of
+        self._keys: list[str] = []
 
     def __len__(self) -> int:
         return len(self._known)
 
     def __contains__(self, key: str) -> bool:
         return key in self._known
+
+    def number(self, key: str) -> int:
+        """The number of a memory, as long as this survey is in use: of what was written later it is higher."""
+        if key not in self._numbers:
+            self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+        return self._numbers[key]
+
+    def key(self, number: int) -> str:
+        """The key of a number that was given."""
+        return self._keys[number]
 
     def place(self, key: str) -> int | None:
         """Source and position in one number: neighbours are one apart."""
@@ -44,6 +57,7 @@ class Survey:
             if new is None:
                 self.at.pop(self._known.pop(old.key)[1] or 0, None)
         if new is not None:
+            self.number(new.key)
             self._known[new.key] = (new.source, self._placed(new))
             self._count(new, 1)
 

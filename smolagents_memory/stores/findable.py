@@ -1,0 +1,63 @@
+"""What a memory is found by, its words and its vectors: put there and taken away within a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from smolagents_memory.database import tables
+from smolagents_memory.database.many import chunks
+from smolagents_memory.search.full_text import full_text_of
+from smolagents_memory.stores.rows import take_numbers, word_count
+
+
+_vectors = tables.vectors.c
+
+
+def add_words(connection: Connection, scope: int, rows: Sequence[tuple[int, str]]) -> None:
+    """Memories, by number and words, can be found by their words."""
+    full_text_of(connection).add(connection, [(item, scope, words) for item, words in rows])
+    _count(connection, scope, rows, 1)
+
+
+def drop_words(connection: Connection, scope: int, rows: Sequence[tuple[int, str]]) -> None:
+    """They no longer can."""
+    full_text_of(connection).remove(connection, [(item, scope, words) for item, words in rows])
+    _count(connection, scope, rows, -1)
+
+
+def add_vectors(connection: Connection, embedder: int, owners: Iterable[tuple[int, int, bool, Any]]) -> None:
+    """Keep vectors: (memory, scope, whether it is not put away, a matrix with one row a part)."""
+    rows = [
+        {"item_id": item, "scope_id": scope, "embedder_id": embedder, "part": part, "parts": len(matrix),
+         "live": live, "vector": vector.tobytes()}
+        for item, scope, live, matrix in owners
+        for part, vector in enumerate(matrix)
+    ]  # fmt: skip
+    if rows:
+        first = take_numbers(connection, len(rows))
+        connection.execute(insert(tables.vectors), [{"id": first + n, **row} for n, row in enumerate(rows)])
+
+
+def drop_vectors(connection: Connection, items: Sequence[int], *, keep: bool = False) -> None:
+    """Every index drops the vectors of these memories; with `keep` they stay in SQL."""
+    for some in chunks(items):
+        theirs = _vectors.item_id.in_(some)
+        live = select(_vectors.id, _vectors.scope_id).where(theirs, _vectors.live.is_(True))
+        rows = connection.execute(live).all()
+        if rows:
+            first = take_numbers(connection, len(rows))
+            gone = [{"id": first + n, "scope_id": row.scope_id, "vector_id": row.id} for n, row in enumerate(rows)]
+            connection.execute(insert(tables.gone), gone)
+        change = update(tables.vectors).values(live=False) if keep else delete(tables.vectors)
+        connection.execute(change.where(theirs))
+
+
+def _count(connection: Connection, scope: int, rows: Sequence[tuple[int, str]], sign: int) -> None:
+    if rows:
+        counts = tables.scopes.c
+        live, words = sign * len(rows), sign * sum(word_count(words) for _, words in rows)
+        one = update(tables.scopes).where(counts.id == scope)
+        connection.execute(one.values(live=counts.live + live, words=counts.words + words))
