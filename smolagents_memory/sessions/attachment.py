@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
@@ -14,7 +15,7 @@ from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.following import Follower, observed
 from smolagents_memory.sessions.journal import Journal, Position
-from smolagents_memory.sessions.managed import ManagedAgents
+from smolagents_memory.sessions.managed import ManagedAgents, managed_by
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
 from smolagents_memory.sessions.states import KeptStates
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from smolagents_memory.sessions.session import Session
 
 
+_OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled")
+
+
 class Attachment(Follower):
     """Keeps one agent's journal: restores it, follows the agent, and lets go of it at the end."""
 
@@ -35,13 +39,20 @@ class Attachment(Follower):
         self.session, self.agent = session, agent
         self.restored = restored
         self._place = (str(session.database), session.session_id)
-        adopted = self._steps_to_adopt(restored)
         self.journal = Journal(session.database, position, restored.runtime, fold)
         self.states = KeptStates(self.journal, restored)
         self.log = RunLog(self.journal, last_run(self.journal))
         self.runtime = Runtime(agent, session.variables_budget)
         self.report = RestoreReport()
-        restored.warn(session.session_id)
+        with _all_or_nothing([agent, *managed_by(agent)]) as undo:
+            memory = observed(agent)
+            self.managed = ManagedAgents(self)
+            undo.callback(self.managed.leave)
+            self._begin(memory, restored)
+
+    def _begin(self, memory: ObservedMemory, restored: Restored) -> None:
+        agent, adopted = self.agent, self._steps_to_adopt(restored)
+        restored.warn(self.session.session_id)
         if not adopted:
             self.report = put_into(agent, restored, self._place)
             self.journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
@@ -49,9 +60,7 @@ class Attachment(Follower):
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
-        memory = observed(agent)
         memory.journaled_in = self._place
-        self.managed = ManagedAgents(self)
         self.follow(agent)
         if adopted:
             self.journal.prompted(memory.system_prompt)
@@ -187,6 +196,29 @@ class Attachment(Follower):
         except SessionStorageError as error:
             if self.journal.error is None:  # otherwise it was said
                 logger.error("session %r could not be let go: %s", self.session.session_id, error)
+
+
+@contextmanager
+def _all_or_nothing(agents: list[Any]) -> Iterator[ExitStack]:
+    """Leave the memories of agents as they were, and undo what is put down, unless all of it could be done."""
+    with ExitStack() as undo:
+        for agent in agents:
+            undo.callback(_put_back, agent, agent.memory, _held_by(agent.memory))
+        yield undo
+        undo.pop_all()
+
+
+def _held_by(memory: Any) -> dict[str, Any]:
+    held = {name: getattr(memory, name) for name in _OF_MEMORY if hasattr(memory, name)}
+    return {**held, "steps": list(memory.steps)}
+
+
+def _put_back(agent: Any, memory: Any, held: dict[str, Any]) -> None:
+    agent.memory = memory
+    if _same_objects(memory.steps, held["steps"]):
+        del held["steps"]
+    for name, value in held.items():
+        setattr(memory, name, value)
 
 
 def _same_objects(steps: Sequence[MemoryStep], others: Sequence[MemoryStep]) -> bool:

@@ -58,10 +58,10 @@ class Follower(Listener):
         """Listen to an agent and its memory."""
         memory = self.memory = observed(agent)
         self._off = [
+            watch(agent, self),  # the only one that may fail
             memory.on(STEPS_CHANGED, self._changed),
             memory.on(STEP_EDITED, self._edited),
             memory.on(SYSTEM_PROMPT_CHANGED, self._prompted),
-            watch(agent, self),
         ]
         if self.shared:  # one call's reset replaces the list into which another one is just about to put its task
             self._off.append(memory.on(STALE_STEPS_CHANGED, self._missed))
