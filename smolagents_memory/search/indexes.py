@@ -224,16 +224,14 @@ class Indexes:
         return joined
 
     def _shrink(self) -> None:
-        if len(self._open) < 2:
-            return
-        total = sum(index.bytes for index in self._open.values())
-        while total > KEPT_BYTES and len(self._open) > 1:
-            scope, index = next(iter(self._open.items()))
-            total -= index.bytes
-            if isinstance(index, ChromaIndex):
-                index.close()
-            del self._open[scope]
-            self._samples.pop(scope, None)
+        """Let exact indexes go; who searches one right now still has it whole. Chroma keeps few vectors in RAM."""
+        exact = {scope: index for scope, index in self._open.items() if isinstance(index, ExactIndex)}
+        total = sum(index.bytes for index in exact.values())
+        for scope, index in list(exact.items())[:-1]:
+            if total > KEPT_BYTES:
+                total -= index.bytes
+                del self._open[scope]
+                self._samples.pop(scope, None)
 
     def _notice_fork(self) -> None:
         if self._process != os.getpid():
