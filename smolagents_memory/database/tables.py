@@ -170,6 +170,7 @@ items = Table(
     Column("word_count", Integer, nullable=False),
     UniqueConstraint("scope_id", "key", name="memory_items_key"),
     Index("memory_items_embedder", "scope_id", "embedder_id"),
+    Index("memory_items_in_order", "scope_id", "id"),
 )
 embedders = Table(
     "memory_embedders",
