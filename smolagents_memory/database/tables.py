@@ -191,12 +191,13 @@ vectors = Table(  # a vector's id is the number of the change that brought it: a
     Column("vector", LargeBinary, nullable=False),
     Index("memory_vectors_newer", "scope_id", "id"),
 )
+LEFT_OUT = 0  # stands for the rows up to there, which are not kept any more
 gone = Table(  # vectors that every index must drop
     "memory_gone",
     metadata,
     Column("id", _Id, primary_key=True),
     Column("scope_id", _Id, nullable=False),
-    Column("vector_id", _Id, nullable=False),
+    Column("vector_id", _Id, nullable=False),  # or LEFT_OUT
     Index("memory_gone_newer", "scope_id", "id"),
 )
 

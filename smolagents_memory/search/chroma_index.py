@@ -65,6 +65,9 @@ class ChromaIndex:
             if last <= self._last:
                 return
             gone = dropped(connection, self.scope, self._last)
+            if tables.LEFT_OUT in gone:  # it slept for long
+                self._rebuild(connection)
+                return
             self._tail = self._tail.changed(self._newer(connection), gone)
             self._dropped.update(gone)
             self._last = last
@@ -176,8 +179,8 @@ class ChromaIndex:
         if state["bank"] != self.bank:
             return False
         if state["count"] is None:  # it died in the middle of a flush, which is now made once more
-            self._finish_flush(connection, int(state["change"]))
-            if self._collection.count() != self._count_in_sql(connection):
+            finished = self._finish_flush(connection, int(state["change"]))
+            if not finished or self._collection.count() != self._count_in_sql(connection):
                 return False
         elif self._collection.count() != state["count"]:
             return False
@@ -193,12 +196,13 @@ class ChromaIndex:
                     return False
         return True
 
-    def _finish_flush(self, connection: Connection, change: int) -> None:
+    def _finish_flush(self, connection: Connection, change: int) -> bool:
         self._flushed = self._last = change
-        self._dropped = set(dropped(connection, self.scope, change))
+        self._dropped = gone = set(dropped(connection, self.scope, change))
         self._tail = Heap(self._newer(connection))
         self._last = int(connection.execute(select(tables.changes.c.last)).scalar() or 0)
         self.flush()
+        return tables.LEFT_OUT not in gone
 
     def _create(self, client: Any) -> Any:
         names = [getattr(each, "name", each) for each in client.list_collections()]

@@ -11,7 +11,7 @@ import textwrap
 from contextlib import closing
 
 import pytest
-from test_indexes_in_use import ByNumber
+from numbered_texts import ByNumber
 
 from smolagents_memory import EnhancedAgentMemory, StoreUnavailableError, VectorMemoryStore
 from smolagents_memory.search.chroma_index import ChromaIndex
@@ -128,7 +128,7 @@ def test_a_folder_that_is_deleted_before_the_memory_is_closed_is_no_loss(tmp_pat
 MOUNTED = """
     import os, subprocess, sys
     sys.path[:0] = VALUES[2]
-    from test_indexes_in_use import ByNumber
+    from numbered_texts import ByNumber
     from smolagents_memory import EnhancedAgentMemory
 
     path, options, _ = VALUES
@@ -168,7 +168,7 @@ MOUNTED = """
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
 def test_a_folder_that_cannot_be_written_costs_no_memory(tmp_path, trouble):
     """A disk that is full, or that has become read-only, in a namespace of its own."""
-    here = [os.path.dirname(__file__), *sys.path]
+    here = [os.path.dirname(os.path.dirname(__file__)), *sys.path]
     source = f"VALUES = ({str(tmp_path)!r}, {trouble!r}, {here!r})\n" + textwrap.dedent(MOUNTED)
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no mount namespace")

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import random
-import re
 import threading
 import time
 from typing import Any
 
 import pytest
+from numbered_texts import ByNumber
 
 from smolagents_memory import EnhancedAgentMemory
 from smolagents_memory.search import indexes
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.exact import ExactIndex
-
-
-class ByNumber:
-    """An embedder for which texts with the same number mean the same, whatever their words."""
-
-    name = "by number"
-
-    def embed_documents(self, texts: list[str]) -> Any:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> Any:
-        chosen = random.Random((re.findall(r"\d+", text) or ["none"])[0])
-        return [chosen.gauss(0, 1) for _ in range(16)]
 
 
 @pytest.mark.parametrize("own_collection", [10_000, 1], ids=["exact", "chroma"])
