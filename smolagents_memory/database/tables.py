@@ -23,6 +23,7 @@ sessions = sa.Table(
     sa.Column("revision", sa.BigInteger, nullable=False),  # of the last transaction
     sa.Column("checkpoint", sa.BigInteger, nullable=False),  # the revision from which the journal need be read
     sa.Column("writer", sa.LargeBinary),  # who may write: see leases
+    sa.Column("lease", sa.Float),  # until when, in Postgres, by the server's clock
     sa.Column("parent", _Id),  # for a call of a managed agent: the session of its manager …
     sa.Column("parent_record", sa.BigInteger),  # … and the first record of the step that called it
     sa.Column("agent", sa.LargeBinary, nullable=False),

@@ -12,7 +12,7 @@ from smolagents_memory._errors import SessionConflictError, SessionError, Sessio
 from smolagents_memory._listener import Run
 from smolagents_memory._log import logger
 from smolagents_memory.history.observed import ObservedMemory
-from smolagents_memory.sessions import directory, leases
+from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.entries import Position
 from smolagents_memory.sessions.following import Follower, observed
 from smolagents_memory.sessions.journal import Journal
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 class Attachment(Follower):
     """Keeps one agent's journal: restores it, follows the agent, and lets go of it at the end."""
 
-    def __init__(self, session: Session, agent: Any, position: Position, token: str, restored: Restored) -> None:
+    def __init__(self, session: Session, agent: Any, position: Position, restored: Restored) -> None:
         self.session, self.agent = session, agent
-        self._token = token
         self._overridden = overridden_names(restored.runtime)
         self._place = (str(session.database), session.session_id)
         adopted = self._steps_to_adopt(restored)
@@ -92,7 +91,12 @@ class Attachment(Follower):
         return self.journal, self.log
 
     def check_ownership(self) -> None:
-        """Raise SessionConflictError if somebody else has taken the session over."""
+        """Raise SessionConflictError if somebody else has taken the session over, or it is a parent's."""
+        if self.journal.position.lease.is_inherited:
+            raise SessionConflictError(
+                f"session {self.session.session_id!r} is attached in the process that this one was forked from, and "
+                "goes on there: attach another one here, or a fork of it (session.fork)"
+            )
         try:
             self.journal.check_ownership()
         except SessionStorageError as error:
@@ -183,9 +187,8 @@ class Attachment(Follower):
         if isinstance(memory, ObservedMemory):
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
         try:
-            directory.let_go(self.session.database, self.journal.position, self._token)
+            directory.let_go(self.session.database, self.journal.position)
         except SessionStorageError as error:
-            leases.release(self._token)
             if self.journal.error is None:  # otherwise it was said
                 logger.error("session %r could not be let go: %s", self.session.session_id, error)
 

@@ -13,6 +13,7 @@ from smolagents_memory.database.contents import insert_blobs
 from smolagents_memory.database.envelope import Envelope, Spot, envelope_of
 from smolagents_memory.database.opened import FileId
 from smolagents_memory.database.statements import Prepared
+from smolagents_memory.sessions.leases import Lease
 from smolagents_memory.sessions.step_records import Row
 
 
@@ -62,10 +63,15 @@ class Position:
     id: int
     revision: int
     next_record: int
-    owner: bytes
+    lease: Lease
     name: str
     file: FileId | None = None
     run: int = 0
+
+    @property
+    def owner(self) -> bytes:
+        """What the session's row must say for as long as we may write."""
+        return self.lease.owner
 
 
 def write_entry(

@@ -104,7 +104,8 @@ class SessionManager:
                 found.setdefault(run.session, []).append(run)
             newest_first = select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
             listed = list(connection.execute(newest_first))
-        return [_info(self.database.envelope, row, found.get(row.id, [])) for row in listed]
+            written = {row.id for row in listed if leases.is_alive(self.database, connection, row)}
+        return [_info(self.database.envelope, row, found.get(row.id, []), row.id in written) for row in listed]
 
     def delete_session(self, session_id: str) -> bool:
         """Delete a session. Returns whether there was one; see `purge` for the last byte of it."""
@@ -138,6 +139,7 @@ class SessionManager:
         checkpoint, bytes may stay in it until they are written over, and a warning in the log says so. Copies that
         you made yourself (`backup`, `export`) are yours to delete.
         """
+        leases.sweep(self.database)
         maintenance.purge(self.database)
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
@@ -149,9 +151,9 @@ class SessionManager:
         maintenance.restore_backup(self.database, Path(path))
 
 
-def _info(envelope: Envelope, row: Any, runs: list[Any]) -> SessionInfo:
+def _info(envelope: Envelope, row: Any, runs: list[Any], alive: bool) -> SessionInfo:
     name = from_key(row.name)
-    last = described(runs[-1], envelope, name, alive=leases.is_alive(row.writer)) if runs else None
+    last = described(runs[-1], envelope, name, alive=alive) if runs else None
     return SessionInfo(
         session_id=name,
         state=last.state if last else ("empty" if row.revision == 0 else INTERRUPTED),

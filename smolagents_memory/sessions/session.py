@@ -84,12 +84,12 @@ class Session:
         """
         if self._attachment is not None:
             raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
-        position, token = directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
+        position = directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
         try:
             restored = self._read()
-            self._attachment = Attachment(self, agent, position, token, restored)
+            self._attachment = Attachment(self, agent, position, restored)
         except BaseException:
-            directory.let_go(self.database, position, token)
+            directory.let_go(self.database, position)
             raise
         return self
 
@@ -192,7 +192,7 @@ class Session:
         table = tables.runs
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
-            alive = leases.is_alive(row.writer)
+            alive = leases.is_alive(self.database, connection, row)
             found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
         last = found[-1].number if found else None
         envelope, name = self.database.envelope, self.session_id
@@ -310,7 +310,7 @@ class Session:
             row = directory.find_to_write(connection, self.session_id)
             if row is None:
                 return False
-            if row.writer is not None and leases.is_alive(row.writer):
+            if leases.is_alive(self.database, connection, row):
                 raise SessionConflictError(f"session {self.session_id!r} is being written; it was not deleted")
             directory.remove(connection, row.id)
             return True

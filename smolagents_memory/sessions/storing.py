@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def store(session: Session, memory: AgentMemory, described: dict[str, Any], runtime: Runtime | None) -> None:
     """Make a session hold what a memory holds."""
-    position, token = directory.claim(session.database, session.session_id, described, take_over=False)
+    position = directory.claim(session.database, session.session_id, described, take_over=False)
     try:
         restored = session._read()
         journal = Journal(session.database, position, restored.runtime, fold)
@@ -46,7 +46,7 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
             journal.runtime(delta)
         journal.flush()
     finally:
-        directory.let_go(session.database, position, token)
+        directory.let_go(session.database, position)
 
 
 def _common(old: Sequence[MemoryStep], new: Sequence[MemoryStep]) -> int:
