@@ -105,6 +105,10 @@ from smolagents_memory.history.observed import (
     ObservedMemory as ObservedMemory,
     Origin as Origin,
 )
+from smolagents_memory.history.stepping import (
+    RunSteps as RunSteps,
+    iter_steps as iter_steps,
+)
 from smolagents_memory.insight.conversation import (
     Message as Message,
     conversation as conversation,
@@ -187,10 +191,6 @@ from smolagents_memory.sessions.runs import (
 )
 from smolagents_memory.sessions.session import (
     Session as Session,
-)
-from smolagents_memory.sessions.stepping import (
-    RunSteps as RunSteps,
-    iter_steps as iter_steps,
 )
 from smolagents_memory.state import (
     TypedMemory as TypedMemory,

@@ -156,6 +156,7 @@ items = sa.Table(
     sa.Column("word_count", sa.Integer, nullable=False),
     sa.UniqueConstraint("scope_id", "key", name="memory_items_key"),
     sa.Index("memory_items_embedder", "scope_id", "embedder_id"),
+    sa.Index("memory_items_in_order", "scope_id", "id"),
 )
 embedders = sa.Table(
     "memory_embedders",
@@ -176,12 +177,13 @@ vectors = sa.Table(  # a vector's id is the number of the change that brought it
     sa.Column("vector", sa.LargeBinary, nullable=False),
     sa.Index("memory_vectors_newer", "scope_id", "id"),
 )
+LEFT_OUT = 0  # stands for the rows up to there, which are not kept any more
 gone = sa.Table(  # vectors that every index must drop
     "memory_gone",
     metadata,
     sa.Column("id", _Id, primary_key=True),
     sa.Column("scope_id", _Id, nullable=False),
-    sa.Column("vector_id", _Id, nullable=False),
+    sa.Column("vector_id", _Id, nullable=False),  # or LEFT_OUT
     sa.Index("memory_gone_newer", "scope_id", "id"),
 )
 

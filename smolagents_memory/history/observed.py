@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import compress, count
@@ -17,6 +16,7 @@ from smolagents.models import ChatMessage
 from smolagents_memory._events import Events, Listener
 from smolagents_memory.codec.python_types import WRITERS, write_items
 from smolagents_memory.history.changes import Snapshots
+from smolagents_memory.history.guard import Guard
 
 
 STEPS_CHANGED = "steps_changed"
@@ -30,7 +30,7 @@ class ObservedSteps(list[MemoryStep]):
     """A list that tells its memory of every change to it. Copies and pickles of it are plain lists."""
 
     _memory: ObservedMemory | None = None
-    _guard = threading.RLock()  # of lists that belong to no memory any more; a memory's own list has its memory's
+    _guard = Guard()  # of lists that belong to no memory any more; a memory's own list has its memory's
 
     def _splice(self, start: int, stop: int, new: Iterable[MemoryStep]) -> None:
         added = list(new)
@@ -121,7 +121,7 @@ class ObservedMemory(AgentMemory):
 
     def _prepare(self) -> None:
         self.events = Events()
-        self._lock = threading.RLock()
+        self._lock = Guard()
         self._steps = self._owned([])
         self._snapshots: Snapshots | None = None
         self._listeners: set[object] = set()
@@ -152,6 +152,10 @@ class ObservedMemory(AgentMemory):
         with self._lock:
             self._find_edits(thorough=True)
             self.events.deliver()
+
+    def afterwards(self, work: Callable[[], object]) -> None:
+        """For a listener: do what takes long when nobody has to wait for it with the next change."""
+        self._lock.afterwards(work)
 
     # -- what smolagents uses ----------------------------------------------------------------------------------
 

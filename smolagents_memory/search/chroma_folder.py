@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from smolagents_memory._errors import StoreBusyError, StoreUnavailableError
+from smolagents_memory._errors import SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
 from smolagents_memory._log import logger
 
 
@@ -28,6 +30,31 @@ def chroma_folder(path: str | os.PathLike[str]) -> ChromaFolder:
         if folder is None or folder.process != os.getpid():
             folder = _open[name] = ChromaFolder(Path(name))
         return folder
+
+
+class Guarded:
+    """Chroma's client, or a collection. What it raises, and nothing else, is told as Chroma's refusal.
+
+    It raises errors of any type, so it is not the type that tells whose fault something is, but where it comes from.
+    """
+
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._theirs, name)
+        return partial(asked_of_chroma, found) if callable(found) else found
+
+
+def asked_of_chroma(what: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What Chroma answers; a collection is guarded too."""
+    try:
+        answer = what(*arguments, **options)
+    except SmolagentsMemoryError:
+        raise
+    except Exception as error:
+        raise StoreUnavailableError(f"Chroma refused: {type(error).__name__}: {error}") from error
+    return Guarded(answer) if hasattr(answer, "upsert") else answer
 
 
 class ChromaFolder:
@@ -106,18 +133,18 @@ class ChromaFolder:
         import chromadb
         from chromadb.config import Settings
 
-        self.path.mkdir(parents=True, exist_ok=True)
         marker = self._marker()
-        with marker.open("ab") as file:
-            file.write(b".")
+        settings = Settings(_env_file=None, anonymized_telemetry=False)  # type: ignore[call-arg]
         try:
-            settings = Settings(_env_file=None, anonymized_telemetry=False)  # type: ignore[call-arg]
-            client = chromadb.PersistentClient(str(self.path), settings=settings)
+            self.path.mkdir(parents=True, exist_ok=True)
+            with marker.open("ab") as file:
+                file.write(b".")
+            try:
+                return Guarded(chromadb.PersistentClient(str(self.path), settings=settings))
+            finally:
+                marker.unlink(missing_ok=True)  # an exception is an answer; only a death leaves the marker
         except Exception as error:
             raise StoreUnavailableError(f"Chroma cannot open {self.path}: {error}") from error
-        finally:
-            marker.unlink(missing_ok=True)  # an exception is an answer; only a death leaves the marker
-        return client
 
     def _marker(self) -> Path:
         return Path(f"{self.path}.opening")
@@ -128,7 +155,7 @@ class ChromaFolder:
             return
         try:
             client.close()
-        except Exception:
+        except StoreUnavailableError:
             logger.exception("closing Chroma's folder %s failed; everything in it is kept", self.path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import numpy
 from sqlalchemy import Connection, func, select
 
+from smolagents_memory._errors import StoreError
 from smolagents_memory._files import write_whole
 from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
@@ -57,9 +59,15 @@ class ChromaIndex:
         with self._lock:
             if self._collection is None or self._generation != self.folder.generation:
                 self._open(connection)
+            elif not self._state_file().exists():
+                logger.warning("the Chroma folder %s was deleted: it is made anew from SQL", self.folder.path)
+                self._rebuild(connection, whole_folder=True)
             if last <= self._last:
                 return
             gone = dropped(connection, self.scope, self._last)
+            if tables.LEFT_OUT in gone:  # it slept for long
+                self._rebuild(connection)
+                return
             self._tail = self._tail.changed(self._newer(connection), gone)
             self._dropped.update(gone)
             self._last = last
@@ -97,42 +105,28 @@ class ChromaIndex:
     def close(self) -> None:
         """Flush, and let go of the collection; the folder is closed by whoever opened it."""
         with self._lock:
-            if self._process == os.getpid() and self.folder.path.is_dir():  # it may have been deleted meanwhile
+            if self._process == os.getpid() and self._state_file().exists():  # it may have been deleted meanwhile
                 self.flush()
             self._collection = None
 
-    def make_anew(self, connection: Connection, *, whole_folder: bool = False) -> None:
-        """Throw the collection away and fill a new one from the vectors in SQL."""
+    def repair(self, connection: Connection, last: int) -> int:
+        """Compare with SQL, and make the collection anew if it differs; how often that had to be done."""
         with self._lock:
-            client = self.folder.make_anew() if whole_folder else self.folder.client()
-            self._generation = self.folder.generation
-            self._state_file().unlink(missing_ok=True)
-            self._collection = self._create(client)
-            self._tail, self._dropped, self._flushed, self._last = Heap(), set(), 0, 0
-            total = self._count_in_sql(connection)
-            now = connection.execute(select(tables.changes.c.last)).scalar() or 0
-            with progress("Filling Chroma from SQL", total, unit="vectors") as advance:
-                for rows in self._newer(connection):
-                    self._upsert(rows)
-                    advance(len(rows))
-            self._last = int(now)
-            self._note(self._last)
-
-    def is_whole(self, connection: Connection) -> bool:
-        """Whether Chroma holds just what SQL does, after a flush."""
-        with self._lock:
+            before = self.rebuilt
+            self.refresh(connection, last)
+            self.flush()
             state = self._state()
-            if not state or self._collection.count() != self._count_in_sql(connection):
-                return False
-            return self._is_whole(connection, state)
+            whole = self._collection.count() == self._count_in_sql(connection) and self._is_whole(connection, state)
+            if self.rebuilt == before and not whole:
+                self._rebuild(connection)
+            return self.rebuilt - before
 
     # -- opening -----------------------------------------------------------------------------------------------
 
     def _open(self, connection: Connection) -> None:
         if self.folder.died_opening():
             logger.warning("processes died opening %s: it is made anew from SQL", self.folder.path)
-            self.make_anew(connection, whole_folder=True)
-            self.rebuilt += 1
+            self._rebuild(connection, whole_folder=True)
             return
         try:
             client = self.folder.client()
@@ -147,25 +141,46 @@ class ChromaIndex:
                 return
             reason = "it does not hold what it should" if state else "it is new"
             self.rebuilt += bool(state)
-        except Exception as error:  # noqa: BLE001 — a damaged folder raises anything, and SQL holds all of it
+        except (StoreError, OSError) as error:
             reason = f"it cannot be read ({error})"
             self.rebuilt += 1
         damaged = self._collection is not None or reason.startswith("it cannot")
         if damaged:
             logger.warning("the Chroma folder %s is made anew from SQL: %s", self.folder.path, reason)
         try:
-            self.make_anew(connection, whole_folder=damaged)  # other collections notice, and are made anew too
-        except Exception as error:  # noqa: BLE001 — the collection cannot be replaced: the folder can
-            logger.warning("the Chroma folder %s is thrown away and made anew: %s", self.folder.path, error)
-            self.make_anew(connection, whole_folder=True)
+            self._make_anew(connection, whole_folder=damaged)  # other collections notice, and are made anew too
+        except (StoreError, OSError) as error:  # the collection cannot be replaced: the folder can
+            # and after an opening that failed, Chroma fails once more
+            logger.log(logging.INFO if damaged else logging.WARNING, "%s is thrown away: %s", self.folder.path, error)
+            self._make_anew(connection, whole_folder=True)
+
+    def _rebuild(self, connection: Connection, *, whole_folder: bool = False) -> None:
+        self._make_anew(connection, whole_folder=whole_folder)
+        self.rebuilt += 1
+
+    def _make_anew(self, connection: Connection, *, whole_folder: bool = False) -> None:
+        """Throw the collection away and fill a new one from the vectors in SQL."""
+        client = self.folder.make_anew() if whole_folder else self.folder.client()
+        self._generation = self.folder.generation
+        self._state_file().unlink(missing_ok=True)
+        self._collection = self._create(client)
+        self._tail, self._dropped, self._flushed, self._last = Heap(), set(), 0, 0
+        total = self._count_in_sql(connection)
+        now = connection.execute(select(tables.changes.c.last)).scalar() or 0
+        with progress("Filling Chroma from SQL", total, unit="vectors") as advance:
+            for rows in self._newer(connection):
+                self._upsert(rows)
+                advance(len(rows))
+        self._last = int(now)
+        self._note(self._last)
 
     def _is_whole(self, connection: Connection, state: dict[str, Any]) -> bool:
         """Whether the collection holds what was written down: by count, and by looking some vectors up."""
         if state["bank"] != self.bank:
             return False
         if state["count"] is None:  # it died in the middle of a flush, which is now made once more
-            self._finish_flush(connection, int(state["change"]))
-            if self._collection.count() != self._count_in_sql(connection):
+            finished = self._finish_flush(connection, int(state["change"]))
+            if not finished or self._collection.count() != self._count_in_sql(connection):
                 return False
         elif self._collection.count() != state["count"]:
             return False
@@ -181,12 +196,13 @@ class ChromaIndex:
                     return False
         return True
 
-    def _finish_flush(self, connection: Connection, change: int) -> None:
+    def _finish_flush(self, connection: Connection, change: int) -> bool:
         self._flushed = self._last = change
-        self._dropped = set(dropped(connection, self.scope, change))
+        self._dropped = gone = set(dropped(connection, self.scope, change))
         self._tail = Heap(self._newer(connection))
         self._last = int(connection.execute(select(tables.changes.c.last)).scalar() or 0)
         self.flush()
+        return tables.LEFT_OUT not in gone
 
     def _create(self, client: Any) -> Any:
         names = [getattr(each, "name", each) for each in client.list_collections()]
@@ -238,7 +254,8 @@ class ChromaIndex:
             found = json.loads(self._state_file().read_text())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) and {"change", "count", "bank"} <= set(found) else {}
+        ours = isinstance(found, dict) and type(found.get("change")) is int and {"count", "bank"} <= set(found)
+        return found if ours else {}
 
     def _note(self, change: int, *, unfinished: bool = False) -> None:
         count = None if unfinished else self._collection.count()

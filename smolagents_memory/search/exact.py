@@ -106,7 +106,7 @@ def newer(connection: Connection, scope: int, embedder: int, last: int, most: in
 
 
 def dropped(connection: Connection, scope: int, last: int) -> list[int]:
-    """The numbers of vectors that went since the change `last`."""
+    """The numbers of vectors that went since the change `last`; LEFT_OUT among them when not all are known."""
     return list(connection.execute(_GONE, {"scope": scope, "last": last}).scalars())
 
 
@@ -125,9 +125,12 @@ class ExactIndex:
         with self._lock:
             if last <= self._last:
                 return
-            rows = newer(connection, self.scope, self.embedder, self._last)
-            gone = dropped(connection, self.scope, self._last) if len(self._heap) else ()
-            self._heap = self._heap.changed([Rows.of(rows, self.dimensions)] if rows else (), gone)
+            heap, since = self._heap, self._last
+            gone = dropped(connection, self.scope, since) if len(heap) else []
+            if tables.LEFT_OUT in gone:  # it slept for long
+                heap, since, gone = Heap(), 0, []
+            rows = newer(connection, self.scope, self.embedder, since)
+            self._heap = heap.changed([Rows.of(rows, self.dimensions)] if rows else (), gone)
             self._last = last
 
     def __len__(self) -> int:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy
 from sqlalchemy import Connection, bindparam, select
+from sqlalchemy.exc import SQLAlchemyError
 
+from smolagents_memory._errors import StoreError
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
@@ -37,6 +41,9 @@ _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
 )
 _MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
+
+
+Answer = TypeVar("Answer")
 
 
 class Indexes:
@@ -75,15 +82,13 @@ class Indexes:
         index = self.of(connection, scope, live)
         if index is None:
             return [{} for _ in queries]
-        if isinstance(index, ChromaIndex):
-            try:
-                index.refresh(connection, last)
-                return index.best(queries, limit)
-            except Exception as error:  # noqa: BLE001 — SQL holds the same vectors: the search goes on there
-                logger.warning("Chroma failed (%s); the vectors in SQL are searched instead", error)
-                index = self._replaced_by_exact(scope, index)
-        index.refresh(connection, last)
-        return index.best(queries, limit)
+
+        def search(index: ExactIndex | ChromaIndex) -> list[dict[int, float]]:
+            index.refresh(connection, last)
+            return index.best(queries, limit)
+
+        found = self._in_chroma(index, search) if isinstance(index, ChromaIndex) else None
+        return search(self._exact(index)) if found is None else found
 
     def of(self, connection: Connection, scope: int, live: int) -> ExactIndex | ChromaIndex | None:
         """The index of a scope that holds `live` memories."""
@@ -125,7 +130,7 @@ class Indexes:
         """Write what waits in RAM into Chroma."""
         for index in list(self._open.values()):
             if isinstance(index, ChromaIndex) and self.leads:
-                index.flush()
+                self._in_chroma(index, ChromaIndex.flush)
 
     @contextmanager
     def _named(self, name: str) -> Iterator[tuple[Connection, int, ExactIndex | ChromaIndex | None]]:
@@ -143,7 +148,9 @@ class Indexes:
     def catch_up(self, name: str) -> None:
         """Bring the index of the scope of that name up to date with SQL."""
         with self._named(name) as (connection, last, index):
-            if index is not None:
+            if isinstance(index, ChromaIndex):
+                self._in_chroma(index, lambda index: index.refresh(connection, last))
+            elif index is not None:
                 index.refresh(connection, last)
         self.flush()
 
@@ -153,24 +160,24 @@ class Indexes:
         return "chroma" if isinstance(index, ChromaIndex) else "exact" if index is not None else "none"
 
     def repair(self, name: str) -> int:
-        """Compare the scope's Chroma collection with SQL and make it anew if it differs; how often it had to be."""
+        """Compare the scope's Chroma collection with SQL and make it anew if it differs; how often it had to be.
+
+        Where exact search stands in for a Chroma that failed, Chroma is tried again.
+        """
+        for standing_in in list(self._open.values()):
+            if isinstance(standing_in, ExactIndex):
+                standing_in.stays = False
         with self._named(name) as (connection, last, index):
             if not isinstance(index, ChromaIndex):
                 return 0
-            before = index.rebuilt
-            index.refresh(connection, last)
-            index.flush()
-            if index.rebuilt == before and not index.is_whole(connection):
-                index.make_anew(connection)
-                index.rebuilt += 1
-            return index.rebuilt - before
+            return self._in_chroma(index, lambda index: index.repair(connection, last)) or 0
 
     def close(self) -> None:
         """Flush and let everything go, the folder's lock too."""
         with self._lock:
-            for index in self._open.values():
+            for index in list(self._open.values()):
                 if isinstance(index, ChromaIndex):
-                    index.close()
+                    self._in_chroma(index, ChromaIndex.close)
             self._open.clear()
             self._samples.clear()
             if self.leads and self.folder is not None:
@@ -189,12 +196,33 @@ class Indexes:
             return ChromaIndex(self.folder, self._bank_name(connection), scope, embedder, self.vectors.dimensions)
         return ExactIndex(scope, embedder, self.vectors.dimensions)
 
-    def _replaced_by_exact(self, scope: int, failed: ChromaIndex) -> ExactIndex:
-        index = ExactIndex(scope, failed.embedder, failed.dimensions)
-        index.stays = True
+    def _in_chroma(self, index: ChromaIndex, work: Callable[[ChromaIndex], Answer]) -> Answer | None:
+        """What Chroma is asked to do. Where it fails None: exact search takes its place, for SQL holds the same."""
+        try:
+            return work(index)
+        except (SQLAlchemyError, sqlite3.Error):
+            raise
+        except (StoreError, OSError) as error:
+            if self._take_out(index):
+                logger.warning("Chroma failed (%s); until reindex() the vectors in SQL are searched instead", error)
+        except Exception:
+            if self._take_out(index):
+                logger.exception("a fault of ours; until reindex() the vectors in SQL are searched instead of Chroma")
+        return None
+
+    def _take_out(self, failed: ChromaIndex) -> bool:
+        """Put exact search in a Chroma index's place; False when another thread has."""
         with self._lock:
-            self._open[scope] = index
-        return index
+            there = self._open.get(failed.scope) is failed
+            if there:
+                exact = self._open[failed.scope] = ExactIndex(failed.scope, failed.embedder, failed.dimensions)
+                exact.stays = True
+            return there
+
+    def _exact(self, index: ExactIndex | ChromaIndex) -> ExactIndex:
+        """An index, or what stands in for it."""
+        found = self._open.get(index.scope) if isinstance(index, ChromaIndex) else index
+        return found if isinstance(found, ExactIndex) else ExactIndex(index.scope, index.embedder, index.dimensions)
 
     def _is_default(self, connection: Connection, scope: int) -> bool:
         table = tables.scopes.c
@@ -224,16 +252,14 @@ class Indexes:
         return joined
 
     def _shrink(self) -> None:
-        if len(self._open) < 2:
-            return
-        total = sum(index.bytes for index in self._open.values())
-        while total > KEPT_BYTES and len(self._open) > 1:
-            scope, index = next(iter(self._open.items()))
-            total -= index.bytes
-            if isinstance(index, ChromaIndex):
-                index.close()
-            del self._open[scope]
-            self._samples.pop(scope, None)
+        """Let exact indexes go; who searches one right now still has it whole. Chroma keeps few vectors in RAM."""
+        exact = {scope: index for scope, index in self._open.items() if isinstance(index, ExactIndex)}
+        total = sum(index.bytes for index in exact.values())
+        for scope, index in list(exact.items())[:-1]:
+            if total > KEPT_BYTES:
+                total -= index.bytes
+                del self._open[scope]
+                self._samples.pop(scope, None)
 
     def _notice_fork(self) -> None:
         if self._process != os.getpid():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,9 @@ from smolagents_memory._listener import Run
 from smolagents_memory._log import logger
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions import directory
+from smolagents_memory.sessions.entries import Position
 from smolagents_memory.sessions.following import Follower, observed
-from smolagents_memory.sessions.journal import Journal, Position
+from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.managed import ManagedAgents, managed_by
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
@@ -37,7 +39,7 @@ class Attachment(Follower):
 
     def __init__(self, session: Session, agent: Any, position: Position, restored: Restored) -> None:
         self.session, self.agent = session, agent
-        self.restored = restored
+        self._overridden = overridden_names(restored.runtime)
         self._place = (str(session.database), session.session_id)
         self.journal = Journal(session.database, position, restored.runtime, fold)
         self.states = KeptStates(self.journal, restored)
@@ -48,20 +50,21 @@ class Attachment(Follower):
             memory = observed(agent)
             self.managed = ManagedAgents(self)
             undo.callback(self.managed.leave)
-            self._begin(memory, restored)
+            self._begin(memory, restored, undo)
 
-    def _begin(self, memory: ObservedMemory, restored: Restored) -> None:
+    def _begin(self, memory: ObservedMemory, restored: Restored, undo: ExitStack) -> None:
         agent, adopted = self.agent, self._steps_to_adopt(restored)
         restored.warn(self.session.session_id)
         if not adopted:
             self.report = put_into(agent, restored, self._place)
-            self.journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
+            self.journal.adopt(restored)
             self.runtime.tell_later(self.report.missing)
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
         memory.journaled_in = self._place
         self.follow(agent)
+        undo.callback(self.leave)
         if adopted:
             self.journal.prompted(memory.system_prompt)
             self.journal.spliced(0, 0, list(memory.steps))
@@ -69,6 +72,7 @@ class Attachment(Follower):
                 self.log.follow(step)
             self._note_runtime(None)
             self.journal.commit()
+        memory.journaled = ()  # until it is let go of: steps that are dropped meanwhile need not stay
 
     def _steps_to_adopt(self, restored: Restored) -> bool:
         """Whether the agent's own steps begin the session. Those of another session never do: they are its own."""
@@ -115,7 +119,7 @@ class Attachment(Follower):
         except SessionConflictError as error:
             run.refuse(error)
             return
-        self.log.announced = run.max_steps
+        self.log.announced, self.runner = run.max_steps, threading.get_ident()
         namespace = namespace_of(self.agent)
         self._there = set(namespace.variables) if namespace is not None else set()
         if run.goes_on:
@@ -127,7 +131,7 @@ class Attachment(Follower):
         """What has just been sent again although the agent's code had deleted it is taken back."""
         namespace = namespace_of(self.agent)
         if run.goes_on and namespace is not None:
-            for name in overridden_names(self.restored.runtime) - self._there:
+            for name in self._overridden - self._there:
                 namespace.variables.pop(name, None)
 
     def run_ends(self, run: Run) -> None:
@@ -146,9 +150,10 @@ class Attachment(Follower):
         self._note_runtime(step)
 
     def _note_runtime(self, step: ActionStep | TaskStep | None) -> None:
-        delta = self.runtime.changes(step, self.journal.blobs)
-        if delta is not None:
-            self.journal.runtime(delta)
+        with self.journal.lock:  # whoever flushes is maybe another thread than the agent's
+            delta = self.runtime.changes(step, self.journal.blobs)
+            if delta is not None:
+                self.journal.runtime(delta)
 
     def keep(self, state: Any) -> None:
         """Bring a typed state back and follow it; see `Session.keep`."""

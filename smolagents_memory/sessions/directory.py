@@ -15,7 +15,7 @@ from smolagents_memory.database.contents import delete_orphans
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
 from smolagents_memory.sessions import leases
-from smolagents_memory.sessions.journal import Position
+from smolagents_memory.sessions.entries import Position
 from smolagents_memory.sessions.leases import Lease
 
 

@@ -147,7 +147,7 @@ def restore(connection: Connection, session: Any, outline: Outline) -> Restored:
     prompt = None
     if outline.prompt is not None and is_prompt(steps.get(outline.prompt)):
         prompt = _kept(steps[outline.prompt], outline.prompt, outline.prompt)
-    for name in _blob_names(outline.runtime):
+    for name in blob_names(outline.runtime):
         try:
             reader.blobs[name]
         except KeyError:  # a dictionary of somebody's that has such a key; or else reading it will say so
@@ -255,13 +255,13 @@ class _Reader:
     def _without_damaged_blobs(self, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields of a step with a placeholder for content that cannot be read; an image is left out."""
         damaged = set()
-        for name in set(_blob_names(fields)):
+        for name in set(blob_names(fields)):
             try:
                 self.blobs[name]
             except (DecodeError, KeyError):
                 damaged.add(name)
         images = {
-            name: [image for image in node if not damaged & set(_blob_names(image))] or None
+            name: [image for image in node if not damaged & set(blob_names(image))] or None
             for name, node in fields.items()
             if name in ("task_images", "observations_images") and isinstance(node, list)
         }
@@ -314,14 +314,14 @@ class _Reader:
                 object.__setattr__(step, INPUTS, inputs if at == 0 else inputs.copy())
 
 
-def _blob_names(node: Any) -> Iterator[str]:
+def blob_names(node: Any) -> Iterator[str]:
     """The blobs that a node needs."""
     if isinstance(node, dict):
         if _is_name(node.get("at")):
             yield node["at"]
         node = list(node.values())
     for part in node if isinstance(node, list) else ():
-        yield from _blob_names(part)
+        yield from blob_names(part)
 
 
 def _is_name(text: Any) -> bool:

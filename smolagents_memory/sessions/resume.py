@@ -11,8 +11,8 @@ from smolagents.utils import AgentMaxStepsError
 
 from smolagents_memory._errors import SessionError
 from smolagents_memory._log import logger
+from smolagents_memory.history.stepping import iter_steps
 from smolagents_memory.sessions.runs import last_run
-from smolagents_memory.sessions.stepping import iter_steps
 from smolagents_memory.steps.answers import answer_of
 from smolagents_memory.steps.kinds import is_action, is_task
 

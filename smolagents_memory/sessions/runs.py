@@ -13,7 +13,8 @@ from sqlalchemy import select
 from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import Envelope
-from smolagents_memory.sessions.journal import OF_RUN, Journal, run_spot
+from smolagents_memory.sessions.entries import OF_RUN, run_spot
+from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.steps.answers import Answer, answer_of
 from smolagents_memory.steps.kinds import is_action, is_models, is_task
 

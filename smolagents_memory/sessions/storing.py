@@ -27,7 +27,7 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
     try:
         restored = session._read()
         journal = Journal(session.database, position, restored.runtime, fold)
-        journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
+        journal.adopt(restored)
         log = RunLog(journal)
         prompt = memory.system_prompt
         if restored.prompt is None or restored.prompt.step.system_prompt != prompt.system_prompt:

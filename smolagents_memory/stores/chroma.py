@@ -6,19 +6,16 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Generic
 from urllib.parse import urlsplit
 
 from smolagents_memory._errors import (
     EmbeddingError,
-    SmolagentsMemoryError,
     StoreFormatError,
-    StoreUnavailableError,
     UnsupportedValueError,
 )
 from smolagents_memory.database.many import chunks
-from smolagents_memory.search.chroma_folder import ChromaFolder, chroma_folder
+from smolagents_memory.search.chroma_folder import ChromaFolder, Guarded, asked_of_chroma, chroma_folder
 from smolagents_memory.search.embedding import Vectors, default_embedder, resolved_embedder
 from smolagents_memory.search.parts import best_of_parts
 from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
@@ -56,16 +53,15 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         if sum(given is not None for given in (path, url, cloud, client)) > 1:
             raise UnsupportedValueError("give one of path, url, cloud and client")
         self._folder: ChromaFolder | None = chroma_folder(path) if path is not None else None
-        self._connect: Callable[[], Any] = lambda: _client(self._folder, url, cloud, client)
+        self._connect: Callable[[], Any] = lambda: Guarded(asked_of_chroma(_client, self._folder, url, cloud, client))
         self._held: tuple[Any, Any] | None = None  # the folder's client, and the collection it gave
         self._name = collection if isinstance(collection, str) else None
         if self._name is not None and all(given is None for given in (path, url, cloud, client)):
             self._name += f"-{secrets.token_hex(6)}"  # in RAM, a store of its own
-        self._own: Any = None if isinstance(collection, str) else collection
+        self._own: Any = None if isinstance(collection, str) else Guarded(collection)
         self._process = os.getpid()
-        self._vectors = Vectors(_embedder(embedder, self._own))
-        with _translated():
-            self._collection()
+        self._vectors = Vectors(_embedder(embedder, None if self._own is None else collection))
+        self._collection()
 
     def __repr__(self) -> str:
         return f"VectorMemoryStore({self._name or getattr(self._own, 'name', '?')!r})"
@@ -80,17 +76,16 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
             return 0
         matrices = self._vectors.of_documents([entry.text for entry in new])
         rows = [row for entry, matrix in zip(new, matrices, strict=True) for row in entry.rows(matrix)]
-        with _translated():
-            collection = self._collection()
-            known, stale = self._order(collection, new)
-            for some in chunks(rows, BATCH):
-                collection.upsert(
-                    ids=[row.id for row in some],
-                    embeddings=[row.vector for row in some],
-                    documents=[row.document for row in some],
-                    metadatas=[{**row.metadata, ORDER: known[row.owner]} for row in some],
-                )
-            _delete(collection, sorted(stale - {row.id for row in rows}))
+        collection = self._collection()
+        known, stale = self._order(collection, new)
+        for some in chunks(rows, BATCH):
+            collection.upsert(
+                ids=[row.id for row in some],
+                embeddings=[row.vector for row in some],
+                documents=[row.document for row in some],
+                metadatas=[{**row.metadata, ORDER: known[row.owner]} for row in some],
+            )
+        _delete(collection, sorted(stale - {row.id for row in rows}))
         return len(new)
 
     def get(self, key: str) -> Value | None:
@@ -106,15 +101,14 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         if not top_k or not query.strip():
             return []
         _, matrix = self._vectors.of_query(query)
-        with _translated():
-            collection = self._collection()
-            count = collection.count()
-            limit = 2 * top_k + 10
-            while True:  # a narrow filter, or texts of many parts: look at more
-                hits = self._nearest(collection, matrix, min(limit, count), fits)[:top_k] if count else []
-                if len(hits) >= top_k or limit >= count:
-                    return hits
-                limit *= 10
+        collection = self._collection()
+        count = collection.count()
+        limit = 2 * top_k + 10
+        while True:  # a narrow filter, or texts of many parts: look at more
+            hits = self._nearest(collection, matrix, min(limit, count), fits)[:top_k] if count else []
+            if len(hits) >= top_k or limit >= count:
+                return hits
+            limit *= 10
 
     def forget(self, key: str) -> bool:
         return bool(self.forget_many([key]))
@@ -123,31 +117,27 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         """Drop several; returns how many were there."""
         names = list(dict.fromkeys(id_of(checked_key(key)) for key in keys))
         count = 0
-        with _translated():
-            collection = self._collection()
-            for some in chunks(names, BATCH):
-                found = collection.get(ids=some, include=["metadatas"])
-                count += len(found["ids"])
-                _delete(collection, [name for pair in _pairs(found) for name in ids_of(*pair)])
+        collection = self._collection()
+        for some in chunks(names, BATCH):
+            found = collection.get(ids=some, include=["metadatas"])
+            count += len(found["ids"])
+            _delete(collection, [name for pair in _pairs(found) for name in ids_of(*pair)])
         return count
 
     def items(self) -> Iterator[tuple[str, Value, dict[str, Any]]]:
-        with _translated():
-            collection = self._collection()
-            found = collection.get(include=["metadatas"])
+        collection = self._collection()
+        found = collection.get(include=["metadatas"])
         first = [(metadata.get(ORDER, 0), name) for name, metadata in _pairs(found) if not metadata.get(PART)]
         names = [name for _, name in sorted(first, key=lambda pair: pair[0])]
         for some in chunks(names, BATCH):
-            with _translated():
-                found = collection.get(ids=some, include=["metadatas", "documents"])
+            found = collection.get(ids=some, include=["metadatas", "documents"])
             there = {entry[0]: entry[1:] for entry in entries_of(found)}
             yield from (there[name] for name in some if name in there)
 
     def __len__(self) -> int:
-        with _translated():
-            collection = self._collection()
-            parts = collection.get(where={PART: {"$gt": 0}}, include=[])["ids"]
-            return int(collection.count()) - len(parts)
+        collection = self._collection()
+        parts = collection.get(where={PART: {"$gt": 0}}, include=[])["ids"]
+        return int(collection.count()) - len(parts)
 
     def close(self) -> None:
         if self._folder is not None and self._process == os.getpid():
@@ -165,8 +155,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         return held[1]
 
     def _one(self, key: str) -> tuple[str, Any, dict[str, Any]] | None:
-        with _translated():
-            found = self._collection().get(ids=[id_of(checked_key(key))], include=["metadatas", "documents"])
+        found = self._collection().get(ids=[id_of(checked_key(key))], include=["metadatas", "documents"])
         return next((entry[1:] for entry in entries_of(found)), None)
 
     def _nearest(
@@ -267,13 +256,3 @@ def _named(client: Any, name: str, vectors: Vectors) -> Any:
             "embedders cannot be compared. Open it with that embedder, or use another collection"
         )
     return collection
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except SmolagentsMemoryError:
-        raise
-    except Exception as error:
-        raise StoreUnavailableError(f"Chroma refused: {type(error).__name__}: {error}") from error

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from smolagents_memory._errors import StoreFormatError
 from smolagents_memory.codec.plain_json import pack, searchable, unpack
 
 
@@ -76,14 +77,17 @@ def entries_of(found: Mapping[str, Any], *, parts: bool = False) -> Iterator[tup
     """
     for name, metadata, document in zip(found["ids"], found["metadatas"], found["documents"], strict=True):
         metadata = metadata or {}
-        if metadata.get(PART):
-            if parts:
-                yield name, unpack(metadata[KEY]), None, {}
-        elif PACKED in metadata:
-            key, value, meta = unpack(metadata[PACKED])
-            yield name, key, value, meta
-        else:
-            yield name, name, document, dict(metadata)
+        try:
+            if metadata.get(PART):
+                if parts:
+                    yield name, unpack(metadata[KEY]), None, {}
+            elif PACKED in metadata:
+                key, value, meta = unpack(metadata[PACKED])
+                yield name, key, value, meta
+            else:
+                yield name, name, document, dict(metadata)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreFormatError(f"the row {name!r} of the collection was changed by others ({error!r})") from error
 
 
 def _flat(value: Any) -> bool:

@@ -13,6 +13,9 @@ from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.stores.rows import take_numbers, word_count
 
 
+KEPT_GONE = 1000  # rows of a scope that are kept for indexes at least
+TRIMMED_EVERY = 1000  # changes after which it is looked whether there are too many
+
 _vectors = tables.vectors.c
 
 
@@ -51,8 +54,27 @@ def drop_vectors(connection: Connection, items: Sequence[int], *, keep: bool = F
             first = take_numbers(connection, len(rows))
             gone = [{"id": first + n, "scope_id": row.scope_id, "vector_id": row.id} for n, row in enumerate(rows)]
             connection.execute(insert(tables.gone), gone)
+            if first // TRIMMED_EVERY != (first + len(rows)) // TRIMMED_EVERY:
+                for scope in {row.scope_id for row in rows}:
+                    _trim(connection, scope)
         change = update(tables.vectors).values(live=False) if keep else delete(tables.vectors)
         connection.execute(change.where(theirs))
+
+
+def _trim(connection: Connection, scope: int) -> None:
+    """Leave out the oldest of what indexes must drop: to an index that saw fewer deletions than there are memories.
+
+    It need not be known who has seen what: a row with no vector's number is left where rows are missing, so an index
+    that comes from before it knows that it must be made anew. That takes no longer than so many deletions would.
+    """
+    gone, scopes = tables.gone.c, tables.scopes.c
+    live = connection.execute(select(scopes.live).where(scopes.id == scope)).scalar() or 0
+    newest = select(gone.id).where(gone.scope_id == scope).order_by(gone.id.desc())
+    kept = max(KEPT_GONE, live)
+    if connection.execute(newest.offset(2 * kept).limit(1)).scalar() is not None:
+        last = connection.execute(newest.offset(kept).limit(1)).scalar()
+        connection.execute(delete(tables.gone).where(gone.scope_id == scope, gone.id < last))
+        connection.execute(update(tables.gone).where(gone.id == last).values(vector_id=tables.LEFT_OUT))
 
 
 def _count(connection: Connection, scope: int, rows: Sequence[tuple[int, str]], sign: int) -> None:

@@ -186,6 +186,7 @@ def _items() -> list[Any]:
 def _index_items() -> None:
     op.create_index("ix_memory_items_place", "memory_items", ["place"])
     op.create_index("memory_items_embedder", "memory_items", ["scope_id", "embedder_id"])
+    op.create_index("memory_items_in_order", "memory_items", ["scope_id", "id"])
 
 
 def _memories_in_sqlite() -> None:
@@ -204,6 +205,7 @@ def _memories_in_postgres() -> None:
     op.execute("ALTER TABLE memory_items RENAME COLUMN is_text TO form")
     op.execute("ALTER TABLE memory_items ALTER COLUMN form TYPE INTEGER USING form::int")
     op.execute("ALTER TABLE memory_items ALTER COLUMN meta TYPE BYTEA USING convert_to(meta, 'UTF8')")
+    op.create_index("memory_items_in_order", "memory_items", ["scope_id", "id"])
 
 
 def _make_memories(sqlite: bool) -> None:
