@@ -115,7 +115,8 @@ class Opened:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         connecting = {"check_same_thread": False, "timeout": WAIT}
         engine = create_engine(self._url, connect_args=connecting, **options)
-        event.listen(engine, "connect", lambda connection, _: _configure(connection, self.in_ram))
+        in_ram = self.in_ram  # the engine must not hold who holds it: nobody would ever dispose of it
+        event.listen(engine, "connect", lambda connection, _: _configure(connection, in_ram))
         event.listen(engine, "begin", _begin_sqlite)
         return engine
 
