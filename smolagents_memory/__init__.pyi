@@ -80,13 +80,15 @@ from smolagents_memory.codec.encoding import (
     decode_step as decode_step,
     encode_step as encode_step,
 )
+from smolagents_memory.codec.placeholders import (
+    NotKept as NotKept,
+    Unknown as Unknown,
+)
 from smolagents_memory.codec.registry import (
     register_step as register_step,
     register_value as register_value,
 )
 from smolagents_memory.codec.values import (
-    NotKept as NotKept,
-    Unknown as Unknown,
     decode_value as decode_value,
     encode_value as encode_value,
 )
@@ -102,6 +104,10 @@ from smolagents_memory.history.files import (
 from smolagents_memory.history.observed import (
     ObservedMemory as ObservedMemory,
     Origin as Origin,
+)
+from smolagents_memory.history.stepping import (
+    RunSteps as RunSteps,
+    iter_steps as iter_steps,
 )
 from smolagents_memory.insight.conversation import (
     Message as Message,
@@ -186,10 +192,6 @@ from smolagents_memory.sessions.runs import (
 from smolagents_memory.sessions.session import (
     Session as Session,
 )
-from smolagents_memory.sessions.stepping import (
-    RunSteps as RunSteps,
-    iter_steps as iter_steps,
-)
 from smolagents_memory.state import (
     TypedMemory as TypedMemory,
 )
@@ -230,7 +232,7 @@ from smolagents_memory.tools.recall import (
 from smolagents_memory.tools.remember import (
     RememberTool as RememberTool,
 )
-from smolagents_memory.tools.state import (
+from smolagents_memory.tools.shared_state import (
     StateTool as StateTool,
 )
 from smolagents_memory.tools.step import (

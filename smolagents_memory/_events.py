@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -40,14 +41,6 @@ class Event:
             raise AttributeError(f"the event {self.name!r} carries no {name!r}; it has {sorted(self.data)}") from None
 
 
-@dataclass(frozen=True)
-class _Posted:
-    """An event that waits to be told, and the listeners whose own doing brought it about."""
-
-    event: Event
-    causes: tuple[Reference, ...]
-
-
 class Events:
     """A place to subscribe to and to tell events. Safe with threads; a listener that fails disturbs nobody.
 
@@ -67,7 +60,8 @@ class Events:
     def __init__(self, *, echo: bool = True) -> None:
         self._listeners: dict[str, tuple[Reference, ...]] = {}
         self._lock = threading.Lock()
-        self._posted: deque[_Posted] = deque()
+        # what waits to be told, and the listeners whose own doing brought it about
+        self._posted: deque[tuple[Event, tuple[Reference, ...]]] = deque()
         self._delivering = False
         self._echo = echo
 
@@ -78,21 +72,12 @@ class Events:
         """
         if not callable(fn):
             raise TypeError(f"a listener must be callable, not {type(fn).__name__}")
-        reference: Reference
-        if not weak:
-            reference = lambda: fn  # noqa: E731
-        elif isinstance(fn, MethodType):
-            reference = weakref.WeakMethod(fn)
-        else:
-            reference = weakref.ref(fn)
+        bound = isinstance(fn, MethodType)
+        reference: Reference = (weakref.WeakMethod if bound else weakref.ref)(fn) if weak else lambda: fn
         with self._lock:
             self._listeners[event] = (*self._listeners.get(event, ()), reference)
 
-        def off() -> None:
-            with self._lock:
-                self._listeners[event] = tuple(r for r in self._listeners.get(event, ()) if r is not reference)
-
-        return off
+        return partial(self._drop, event, reference)
 
     def has_listeners(self, *events: str) -> bool:
         """Whether anybody would hear one of `events`: lets a teller skip costly preparations."""
@@ -100,11 +85,11 @@ class Events:
 
     def emit(self, event: str, /, source: Any, **data: Any) -> None:
         """Tell `event` to its listeners now, in the order they subscribed. Never raises."""
-        self._tell(_Posted(Event(event, source, data), _causes.get()))
+        self._tell(Event(event, source, data), _causes.get())
 
     def post(self, event: str, /, source: Any, **data: Any) -> None:
         """Put `event` in line to be told by `deliver`: for who holds a lock now and must not tell under it."""
-        self._posted.append(_Posted(Event(event, source, data), _causes.get()))
+        self._posted.append((Event(event, source, data), _causes.get()))
 
     def deliver(self) -> None:
         """Tell what was posted, in that order, also when listeners post more. One thread tells at a time.
@@ -118,20 +103,20 @@ class Events:
                 self._delivering = True
             try:
                 while self._posted:
-                    self._tell(self._posted.popleft())
+                    self._tell(*self._posted.popleft())
             finally:
                 self._delivering = False
 
-    def _tell(self, posted: _Posted) -> None:
-        event = posted.event
+    def _tell(self, event: Event, causes: tuple[Reference, ...]) -> None:
         for reference in self._listeners.get(event.name, ()) + self._listeners.get(ANY, ()):
             listener = reference()
             if listener is None:
                 self._drop(event.name, reference)
+                self._drop(ANY, reference)
                 continue
-            if not self._echo and reference in posted.causes:
+            if not self._echo and reference in causes:
                 continue
-            token = _causes.set(posted.causes if self._echo else (*posted.causes, reference))
+            token = _causes.set(causes if self._echo else (*causes, reference))
             try:
                 listener(event)
             except Exception:
@@ -141,5 +126,4 @@ class Events:
 
     def _drop(self, event: str, dead: Reference) -> None:
         with self._lock:
-            for name in (event, ANY):
-                self._listeners[name] = tuple(r for r in self._listeners.get(name, ()) if r is not dead)
+            self._listeners[event] = tuple(r for r in self._listeners.get(event, ()) if r is not dead)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 
@@ -36,6 +37,11 @@ class Run:
     announced: bool = False
     begun: bool = False
     begun_with: Any = None  # the step that holds its task
+
+    def take_up(self) -> None:
+        """It is about to go on, and is told of anew."""
+        self.outcome = self.error = None
+        self.goes_on, self.announced, self.begun = True, False, False
 
     def refuse(self, error: Exception) -> None:
         """Have whoever begins this run get an error instead, before anything has changed; for `run_announced`."""
@@ -97,11 +103,7 @@ class ModelCall(Call):
     def unedited(self) -> bool:
         """Whether the messages are those of the agent's memory, each the very object, and no others."""
         written = self.written
-        return (
-            written is not None
-            and len(written) == len(self.messages)
-            and all(one is other for one, other in zip(written, self.messages, strict=True))
-        )
+        return written is not None and len(written) == len(self.messages) and all(map(is_, written, self.messages))
 
 
 class Listener:

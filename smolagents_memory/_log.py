@@ -24,9 +24,9 @@ def say_once(text: str) -> None:
     logger.warning(text)
 
 
-def warn_of_loss(text: str) -> None:
+def warn_of_loss(text: str, stacklevel: int = 4) -> None:
     """A MemoryLossWarning; where warnings are errors a line in the log: what can be read must not be lost to that."""
     try:
-        warnings.warn(text, MemoryLossWarning, stacklevel=4)
+        warnings.warn(text, MemoryLossWarning, stacklevel=stacklevel)
     except MemoryLossWarning:
         logger.warning(text)

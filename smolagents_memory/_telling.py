@@ -72,12 +72,10 @@ class Telling:
             return False
         self._listeners.remove(listener)
         self._sort()
-        if not self._listeners:
-            for name, (ours, before) in self._put.items():
-                if vars(self.agent).get(name) is ours:
-                    del vars(self.agent)[name]
-                    if before is not None:
-                        vars(self.agent)[name] = before
+        for name, (ours, before) in self._put.items() if not self._listeners else ():
+            if vars(self.agent).get(name) is ours:
+                del vars(self.agent)[name]
+                vars(self.agent).update({} if before is None else {name: before})
         return not self._listeners
 
     def _sort(self) -> None:
@@ -238,38 +236,35 @@ class Telling:
 
     def carried_out(self, kind: str, call: Call, do: Callable[[], Any]) -> Any:
         """Tell of a call, and make it unless a listener answers it."""
-        call.started = time.time()
-        self.tell(f"{kind}_begins", call)
-        if not call.answered:
-            try:
+        with self._telling_of(kind, call):
+            if not call.answered:
                 call.result = do()
-            except BaseException as error:  # noqa: BLE001 — raised at the end, unless somebody has an answer
-                call.error = error
-        return self._ended(kind, call)
+        return call.result
 
     def streamed(self, call: ModelCall, do: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """The same for a model that answers piece by piece."""
-        call.started = time.time()
-        self.tell("model_call_begins", call)
-        if not call.answered:
-            pieces = []
-            try:
+        with self._telling_of("model_call", call):
+            if not call.answered:
+                pieces = []
                 for piece in do():
                     pieces.append(piece)
                     yield piece
                 call.result = agglomerate_stream_deltas(pieces)
-            except BaseException as error:  # noqa: BLE001 — as above
-                call.error = error
-        message = self._ended("model_call", call)
         if call.answered:
-            yield _as_one_piece(message)
+            yield _as_one_piece(call.result)
 
-    def _ended(self, kind: str, call: Call) -> Any:
+    @contextmanager
+    def _telling_of(self, kind: str, call: Call) -> Iterator[None]:
+        call.started = time.time()
+        self.tell(f"{kind}_begins", call)
+        try:
+            yield
+        except BaseException as error:  # noqa: BLE001 — raised at the end, unless somebody has an answer
+            call.error = error
         call.ended = time.time()
         self.tell(f"{kind}_ends", call)
         if call.error is not None:
             raise call.error
-        return call.result
 
 
 def _as_one_piece(message: ChatMessage) -> ChatMessageStreamDelta:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
 
-from smolagents_memory._events import Event, Events, Listener
+from smolagents_memory._events import Events, Listener
 
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class TypedMemory(Generic[T]):
     set_memory = set
 
     def _check(self, value: object) -> None:
-        expected = _class_of(self._type) or self._initial_type
+        named = get_origin(self._type) or self._type
+        expected = named if isinstance(named, type) else self._initial_type  # of `list[str]` it is lists
         structured = hasattr(expected, "__dataclass_fields__") or hasattr(expected, "model_fields")
         if (structured or issubclass(expected, (dict, list, set, tuple))) and not isinstance(value, expected):
             raise TypeError(
@@ -116,10 +117,7 @@ class TypedMemory(Generic[T]):
     def add_memory_hook(self, hook: Callable[[TypedMemory[T], T], object]) -> Callable[[], None]:
         """Call `hook(memory, value)` after every change; returns a function that ends it."""
 
-        def listener(event: Event) -> None:
-            hook(self, copy.deepcopy(event.value))
-
-        return self.on(STATE_CHANGED, listener)
+        return self.on(STATE_CHANGED, lambda event: hook(self, copy.deepcopy(event.value)))
 
     # -- as data -----------------------------------------------------------------------------------------------
 
@@ -169,9 +167,3 @@ class TypedMemory(Generic[T]):
 
     def __repr__(self) -> str:
         return f"TypedMemory({self.get()!r}, name={self.name!r}, revision={self.revision})"
-
-
-def _class_of(annotation: Any) -> type[Any] | None:
-    """The class that values of an annotation are instances of, if it is as simple as that."""
-    origin = get_origin(annotation) or annotation
-    return origin if isinstance(origin, type) else None

@@ -275,7 +275,7 @@ def take_up(agent: Any, task: TaskStep, max_steps: int) -> Run:
     run = hooks.stepped
     if run is None or run.begun_with is not task:
         run = Run(agent, task.task, task.task_images, max_steps=max_steps, stepwise=True)
-    run.goes_on, run.announced, run.begun = True, False, False
+    run.take_up()
     hooks.announce(run)
     agent.task = task.task
     agent.interrupt_switch = False
@@ -300,8 +300,7 @@ def part_of(run: Run) -> Iterator[None]:
     """What the agent does meanwhile belongs to this run. An error that leaves ends it; then it may be taken up."""
     hooks = _hooks_of(run.agent)
     if run.outcome is not None or not run.begun:  # in the second case somebody may listen only since then
-        run.outcome, run.error = None, None
-        run.goes_on, run.announced, run.begun = True, False, False
+        run.take_up()
     try:
         hooks.begin(run)
         with hooks.inside(run=run):
@@ -406,9 +405,8 @@ class Namespace:
 
     def knows(self, name: str) -> bool:
         """Whether code that reads this name finds it, rather than the one that looks most like it."""
-        return any(name in each for each in (self.variables, self.functions, local_python_executor.ERRORS)) or (
-            self.is_tool(name)
-        )
+        known = (self.variables, self.functions, local_python_executor.ERRORS)
+        return self.is_tool(name) or any(name in each for each in known)
 
     def run(self, code: str) -> None:
         """Run some code, as far as the executor allows it."""

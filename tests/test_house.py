@@ -83,6 +83,30 @@ def test_the_drawing_of_the_house_shows_its_rooms() -> None:
     assert len(drawing()) == len(set(drawing()))
 
 
+STEPS = {"MemoryStep", "ActionStep", "TaskStep", "PlanningStep", "SystemPromptStep", "FinalAnswerStep", "NoteStep"}
+
+
+def test_what_a_step_is_stands_in_one_table() -> None:
+    """Outside steps/ hardly anybody asks for a class: who does, asks `steps/kinds.py`."""
+    asked = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        if path.parent.name != "steps"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "isinstance"
+        and STEPS & {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+    ]
+    assert len(asked) <= 15, asked
+
+
+def test_the_rooms_are_small_and_a_name_is_given_once() -> None:
+    names = [path.stem for path in PACKAGE.rglob("*.py") if "migrations" not in path.parts]
+    assert sorted({name for name in names if names.count(name) > 1}) == ["__init__"]
+    assert len(list((PACKAGE / "sessions").glob("*.py"))) <= 16
+
+
 def test_public_names_are_sorted_and_all_of_them_can_be_had() -> None:
     assert list(smolagents_memory.__all__) == sorted(smolagents_memory.__all__)
     for name in smolagents_memory.__all__:

@@ -89,14 +89,10 @@ def _database(storage: str) -> Iterator[Finding]:
         yield _integrity(path)
     if not well:
         return
-    held = []
     with manager.database.reading() as connection:
-        from sqlalchemy import select
-
-        for owner in connection.execute(select(tables.sessions.c.writer)).scalars():
-            if owner is not None and leases.is_alive(owner):
-                held.append(str((leases.describe(owner) or {}).get("process")))
-    yield Finding("sessions", f"{len(manager.list_sessions())}, of which {len(held)} are being written")
+        rows = connection.execute(tables.sessions.select().where(tables.sessions.c.writer.is_not(None))).all()
+        written = sum(leases.is_alive(manager.database, connection, row) for row in rows)
+    yield Finding("sessions", f"{len(manager.list_sessions())}, of which {written} are being written")
     yield from _damage(manager)
     yield from _damaged_memories(manager)
 

@@ -9,18 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from smolagents_memory.cli.app import (
-    STORAGE,
-    AsJson,
-    Storage,
-    Yes,
-    command,
-    confirm,
-    fail,
-    print_json,
-    print_table,
-    tell,
-)
+from smolagents_memory.cli import app
+from smolagents_memory.cli.app import STORAGE, AsJson, Storage, Yes, command
 
 
 Scope = Annotated[
@@ -37,11 +27,13 @@ def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True) -
 
     path = Place(storage).path
     if must_exist and path is not None and not path.exists():
-        fail(f"there is no memory in {storage!r}; name the place with --storage, or remember something there first")
+        app.fail(
+            f"there is no memory in {storage!r}; name the place with --storage, or remember something there first"
+        )
     pairs = [each.partition("=") for each in scope or ()]
     wrong = [name for name, equals, value in pairs if not (name and equals and value)]
     if wrong:
-        fail(f"a scope is given as name=value, such as --scope user=ann; {wrong[0]!r} is not")
+        app.fail(f"a scope is given as name=value, such as --scope user=ann; {wrong[0]!r} is not")
     bound = {name: value for name, _, value in pairs} or None
     with EnhancedAgentMemory(storage, scope=bound, learn=False) as memory:
         yield memory
@@ -65,14 +57,14 @@ def search(
     if as_json:
         parts = [{"explained": hit.parts} if explain else {} for hit in hits]
         found = [{"key": hit.key, "value": hit.value, "score": hit.score, "meta": hit.meta} for hit in hits]
-        print_json([{**one, **part} for one, part in zip(found, parts, strict=True)])
+        app.print_json([{**one, **part} for one, part in zip(found, parts, strict=True)])
         return
     rows = [[f"{hit.score:.2f}", hit.key, hit.value] for hit in hits]
     if explain:
         for row, hit in zip(rows, hits, strict=True):
             row.append(" ".join(f"{name} {value:.2f}" for name, value in hit.parts.items()))
     columns = ["score", "key", "memory", *(["parts"] if explain else [])]
-    print_table(columns, rows, "Nothing that fits was found.")
+    app.print_table(columns, rows, "Nothing that fits was found.")
 
 
 @command("remember")
@@ -90,13 +82,13 @@ def remember(
     Example: smolagents-memory remember "The staging server needs the VPN." --importance 2
     """
     if (text is None) == (file is None):
-        fail('give a text, or a document with --file: smolagents-memory remember "…"')
+        app.fail('give a text, or a document with --file: smolagents-memory remember "…"')
     with _memory(storage, scope, must_exist=False) as memory:
         if file is not None:
             keys = memory.remember_document(file, source)
         else:
             keys = [memory.remember(text, importance=importance, source=source)]
-    tell(
+    app.tell(
         f"Remembered as {keys[0]}." if len(keys) == 1 else f"Remembered in {len(keys)} parts.", {"keys": keys}, as_json
     )
 
@@ -115,16 +107,13 @@ def forget(
     Example: smolagents-memory forget 3f9c2a --yes
     """
     with _memory(storage, scope) as memory:
-        confirm(f"The memory {key!r} will be deleted. Go ahead?", yes)
+        app.confirm(f"The memory {key!r} will be deleted. Go ahead?", yes)
         if not memory.forget(key):
-            fail(f"there is no memory {key!r}; `smolagents-memory search` shows keys")
+            app.fail(f"there is no memory {key!r}; `smolagents-memory search` shows keys")
         if purge:
             memory.purge()
-    tell(
-        f"The memory {key!r} is forgotten{' and purged' if purge else ''}.",
-        {"forgotten": key, "purged": purge},
-        as_json,
-    )
+    told = f"The memory {key!r} is forgotten{' and purged' if purge else ''}."
+    app.tell(told, {"forgotten": key, "purged": purge}, as_json)
 
 
 @command("reindex")
@@ -135,7 +124,7 @@ def reindex(scope: Scope = None, storage: Storage = STORAGE, as_json: AsJson = F
     """
     with _memory(storage, scope) as memory:
         done = memory.reindex(show_progress=not as_json)
-    tell("Done: " + ", ".join(f"{count} {what}" for what, count in done.items()) + ".", done, as_json)
+    app.tell("Done: " + ", ".join(f"{count} {what}" for what, count in done.items()) + ".", done, as_json)
 
 
 @command("decay")
@@ -156,6 +145,6 @@ def decay(
         archived = memory.decay()
         purged: list[str] = []
         if purge:
-            confirm("Memories whose grace period is over will be deleted for good. Go ahead?", yes)
+            app.confirm("Memories whose grace period is over will be deleted for good. Go ahead?", yes)
             purged = memory.purge()
-    tell(f"{len(archived)} archived, {len(purged)} deleted.", {"archived": archived, "purged": purged}, as_json)
+    app.tell(f"{len(archived)} archived, {len(purged)} deleted.", {"archived": archived, "purged": purged}, as_json)

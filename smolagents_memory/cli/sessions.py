@@ -9,21 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from smolagents_memory.cli.app import (
-    STORAGE,
-    AsJson,
-    SessionId,
-    Storage,
-    Yes,
-    command,
-    confirm,
-    console,
-    fail,
-    print_json,
-    print_table,
-    say,
-    tell,
-)
+from smolagents_memory.cli import app
+from smolagents_memory.cli.app import STORAGE, AsJson, SessionId, Storage, Yes, command
 
 
 PathOut = Annotated[Path, typer.Argument(help="The file to write; .gz packs it.", show_default=False)]
@@ -35,14 +22,14 @@ def _manager(storage: str, *, must_exist: bool = True) -> Any:
     manager = SessionManager(storage)
     path = manager.database.path
     if must_exist and path is not None and not path.exists():
-        fail(f"there is no memory in {storage!r} ({path} does not exist); name the place with --storage")
+        app.fail(f"there is no memory in {storage!r} ({path} does not exist); name the place with --storage")
     return manager
 
 
 def _session(storage: str, session_id: str) -> Any:
     session = _manager(storage).session(session_id)
     if not session.exists():
-        fail(f"there is no session {session_id!r} in {storage!r}; `smolagents-memory sessions` names all")
+        app.fail(f"there is no session {session_id!r} in {storage!r}; `smolagents-memory sessions` names all")
     return session
 
 
@@ -58,7 +45,7 @@ def sessions(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
     """
     found = _manager(storage).sessions()
     if as_json:
-        print_json([dataclasses.asdict(info) for info in found])
+        app.print_json([dataclasses.asdict(info) for info in found])
         return
     rows = [
         [
@@ -72,7 +59,7 @@ def sessions(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
         ]
         for i in found
     ]
-    print_table(
+    app.print_table(
         ["session", "state", "last used", "runs", "steps", "tokens in/out", "last task"], rows, "No sessions yet."
     )
 
@@ -95,12 +82,12 @@ def show(
     steps = session.steps(run)
     if as_json:
         runs = [dataclasses.asdict(each) for each in session.runs()]
-        print_json({"session": session_id, "runs": runs, "steps": [encode_step(step) for step in steps]})
+        app.print_json({"session": session_id, "runs": runs, "steps": [encode_step(step) for step in steps]})
         return
     rows = [[r.number, r.state, _time(r.started), r.steps, r.task, r.error or r.answer] for r in session.runs()]
-    print_table(["run", "state", "started", "steps", "task", "answer or error"], rows, "No runs yet.")
-    console().print()
-    console().print(to_markdown(steps, title=f"Session {session_id}"), markup=False, highlight=False)
+    app.print_table(["run", "state", "started", "steps", "task", "answer or error"], rows, "No runs yet.")
+    app.console().print()
+    app.console().print(to_markdown(steps, title=f"Session {session_id}"), markup=False, highlight=False)
 
 
 @command("replay")
@@ -119,7 +106,7 @@ def replay(
 
     told: Any = source if Path(source).is_file() else _session(storage, source)
     if as_json:
-        print_json([{"role": str(m.role), "content": m.content} for m in conversation(told)])
+        app.print_json([{"role": str(m.role), "content": m.content} for m in conversation(told)])
         return
     play(told, speed)
 
@@ -131,8 +118,12 @@ def export(session_id: SessionId, path: PathOut, storage: Storage = STORAGE, as_
     Example: smolagents-memory export user-42 user-42.jsonl.gz
     """
     written = _session(storage, session_id).export(path)
-    size = written.stat().st_size
-    tell(f"Session {session_id!r} is in {written} ({size:,} bytes).", {"path": str(written), "bytes": size}, as_json)
+    _tell_written(f"Session {session_id!r}", written, as_json)
+
+
+def _tell_written(what: str, path: Path, as_json: bool) -> None:
+    size = path.stat().st_size
+    app.tell(f"{what} is in {path} ({size:,} bytes).", {"path": str(path), "bytes": size}, as_json)
 
 
 @command("import")
@@ -149,7 +140,7 @@ def import_(
     """
     session = _manager(storage, must_exist=False).session(session_id).import_(path, recover=recover)
     count = len(session.steps())
-    tell(f"Session {session_id!r} begins with {count} steps.", {"session": session_id, "steps": count}, as_json)
+    app.tell(f"Session {session_id!r} begins with {count} steps.", {"session": session_id, "steps": count}, as_json)
 
 
 @command("fork")
@@ -165,11 +156,8 @@ def fork(
     Example: smolagents-memory fork user-42 user-42-what-if --at 3
     """
     count = len(_session(storage, session_id).fork(new_id, at).steps())
-    tell(
-        f"Session {new_id!r} begins with {count} steps of {session_id!r}.",
-        {"session": new_id, "steps": count},
-        as_json,
-    )
+    told = f"Session {new_id!r} begins with {count} steps of {session_id!r}."
+    app.tell(told, {"session": new_id, "steps": count}, as_json)
 
 
 @command("delete")
@@ -185,16 +173,13 @@ def delete(
     Example: smolagents-memory delete user-42 --purge --yes
     """
     session = _session(storage, session_id)
-    confirm(f"Session {session_id!r} with {len(session.steps())} steps will be deleted. Go ahead?", yes)
+    app.confirm(f"Session {session_id!r} with {len(session.steps())} steps will be deleted. Go ahead?", yes)
     session.delete()
     if purge:
-        with console().status("purging …"):
+        with app.console().status("purging …"):
             _manager(storage).purge()
-    tell(
-        f"Session {session_id!r} is deleted{' and purged' if purge else ''}.",
-        {"deleted": session_id, "purged": purge},
-        as_json,
-    )
+    told = f"Session {session_id!r} is deleted{' and purged' if purge else ''}."
+    app.tell(told, {"deleted": session_id, "purged": purge}, as_json)
 
 
 @command("stats")
@@ -211,9 +196,9 @@ def stats(
 
     found = analyze(source if Path(source).is_file() else _session(storage, source))
     if as_json:
-        print_json(found.to_dict())
+        app.print_json(found.to_dict())
     else:
-        console().print(found)
+        app.console().print(found)
 
 
 @command("backup")
@@ -226,13 +211,9 @@ def backup(
 
     Example: smolagents-memory backup backups/monday.db
     """
-    with console().status("copying …"):
+    with app.console().status("copying …"):
         written = _manager(storage).backup(path)
-    tell(
-        f"A copy of {storage!r} is in {written} ({written.stat().st_size:,} bytes).",
-        {"path": str(written), "bytes": written.stat().st_size},
-        as_json,
-    )
+    _tell_written(f"A copy of {storage!r}", written, as_json)
 
 
 @command("migrate")
@@ -247,8 +228,8 @@ def migrate(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
     before = database.version()
     database.prepare()
     if as_json:
-        print_json({"before": before, "now": HEAD})
+        app.print_json({"before": before, "now": HEAD})
     elif before == HEAD:
-        say(f"{storage!r} has the newest schema, {HEAD}.")
+        app.say(f"{storage!r} has the newest schema, {HEAD}.")
     else:
-        say(f"{storage!r} was brought from schema {before or 'none'} to {HEAD}.")
+        app.say(f"{storage!r} was brought from schema {before or 'none'} to {HEAD}.")

@@ -30,11 +30,7 @@ class Blobs:
         if known is not None and known[0]() is image:
             return dict(known[1])
         node, place = make(), id(image)
-
-        def forget(_: Any) -> None:
-            self._images.pop(place, None)
-
-        self._images[place] = (weakref.ref(image, forget), node)
+        self._images[place] = (weakref.ref(image, lambda _: self._images.pop(place, None)), node)
         return dict(node)
 
     def forget_images(self) -> None:

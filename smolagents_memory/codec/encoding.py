@@ -99,7 +99,7 @@ def decode_step(record: Mapping[str, Any], blobs: Mapping[str, bytes] | None = N
         raise DecodeError(f"this is not a step's record: {error!r} (in {str(record)[:80]!r})") from None
     if not isinstance(version, int) or version > VERSION:
         raise DecodeError(f"a step's record of version {version!r}; this version of the package reads up to {VERSION}")
-    return build_step(str(name), fields, record.get("shows"), blobs or {})
+    return build_step(str(name), fields, record.get("shows"), {} if blobs is None else blobs)
 
 
 def build_step(name: str, fields: Node, shown: Node, blobs: Mapping[str, bytes]) -> MemoryStep:
@@ -114,11 +114,6 @@ def build_step(name: str, fields: Node, shown: Node, blobs: Mapping[str, bytes])
     if cls is None or not issubclass(cls, MemoryStep):
         say_once(f"a step of the class {name}, which is not known here, was kept as data; see register_step")
         return UnknownStep(name, values, new_decoder(blobs).decode(shown or []))
-    step: MemoryStep = object.__new__(cls)
     known = {**defaults(cls), **values} if dataclasses.is_dataclass(cls) else values
-    if getattr(step, "__dict__", None) is not None:
-        step.__dict__.update(known)
-        return step
-    for key, value in known.items():
-        object.__setattr__(step, key, value)
-    return step
+    built: MemoryStep = decoder.fill_attributes(object.__new__(cls), iter(known.items()))
+    return built

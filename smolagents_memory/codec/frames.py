@@ -6,20 +6,18 @@ import sys
 from typing import Any
 
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
+from smolagents_memory.codec.lazily import pd
 
 
 def _write_column(encoder: Encoder, values: Any, depth: int) -> list[Node]:
     """The values of a column or an index: [kind, …]."""
-    pd = sys.modules["pandas"]
     dtype = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         array = values.array if hasattr(values, "array") else values
         parts = (array.codes, dtype.categories, bool(dtype.ordered))
         return ["category", *(encoder.node(part, depth + 1) for part in parts)]
     if isinstance(dtype, pd.DatetimeTZDtype):
-        naive = values.dt.tz_convert("UTC").dt.tz_localize(None) if hasattr(values, "dt") else None
-        if naive is None:
-            naive = values.tz_convert("UTC").tz_localize(None)
+        naive = pd.DatetimeIndex(values).tz_convert("UTC").tz_localize(None)
         return ["zoned", encoder.node(naive.to_numpy(), depth + 1), _zone(encoder, dtype.tz, depth)]
     if not pd.api.types.is_extension_array_dtype(dtype):
         return ["numpy", encoder.node(values.to_numpy(), depth + 1)]
@@ -34,8 +32,6 @@ def _zone(encoder: Encoder, zone: Any, depth: int) -> Node:
 
 
 def _read_column(decoder: Decoder, node: list[Node]) -> Any:
-    import pandas as pd
-
     kind, parts = node[0], node[1:]
     if kind == "category":
         codes, categories, ordered = (decoder.value(part) for part in parts)
@@ -49,7 +45,6 @@ def _read_column(decoder: Decoder, node: list[Node]) -> Any:
 
 
 def _write_index(encoder: Encoder, index: Any, depth: int) -> dict[str, Node]:
-    pd = sys.modules["pandas"]
     names = encoder.node(list(index.names), depth + 1)
     if type(index) is pd.RangeIndex:
         return {"range": [index.start, index.stop, index.step], "names": names}
@@ -63,8 +58,6 @@ def _write_index(encoder: Encoder, index: Any, depth: int) -> dict[str, Node]:
 
 
 def _read_index(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    import pandas as pd
-
     names = decoder.value(node["names"])
     if "range" in node:
         return pd.RangeIndex(*node["range"], name=names[0])
@@ -78,13 +71,10 @@ def _read_index(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
 
 
 def _index_of(column: Any) -> Any:
-    import pandas as pd
-
     return pd.Index(column, dtype=column.dtype)
 
 
 def _write_series(encoder: Encoder, series: Any, depth: int) -> dict[str, Node]:
-    pd = sys.modules["pandas"]
     if type(series) is not pd.Series:
         raise TypeError("a subclass of pandas' Series")
     return {
@@ -95,8 +85,6 @@ def _write_series(encoder: Encoder, series: Any, depth: int) -> dict[str, Node]:
 
 
 def _read_series(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    import pandas as pd
-
     column = _read_column(decoder, node["v"])
     return pd.Series(
         column, index=decoder.value(node["index"]), name=decoder.value(node["name"]), dtype=column.dtype, copy=False
@@ -104,7 +92,6 @@ def _read_series(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
 
 
 def _write_frame(encoder: Encoder, frame: Any, depth: int) -> dict[str, Node]:
-    pd = sys.modules["pandas"]
     if type(frame) is not pd.DataFrame:
         raise TypeError("a subclass of pandas' DataFrame")
     return {
@@ -115,8 +102,6 @@ def _write_frame(encoder: Encoder, frame: Any, depth: int) -> dict[str, Node]:
 
 
 def _read_frame(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    import pandas as pd
-
     index = decoder.value(node["index"])
     columns = [_read_column(decoder, column) for column in node["v"]]
     frame = pd.DataFrame(
@@ -127,12 +112,10 @@ def _read_frame(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
 
 
 def _write_timestamp(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    return {"v": value.value, "unit": value.unit, "zone": _zone(encoder, value.tzinfo, depth)}
+    return {**_write_timedelta(encoder, value, depth), "zone": _zone(encoder, value.tzinfo, depth)}
 
 
 def _read_timestamp(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    import pandas as pd
-
     zone = decoder.value(node["zone"])
     moment = pd.Timestamp(node["v"], unit="ns")
     moment = moment if zone is None else moment.tz_localize("UTC").tz_convert(zone)
@@ -144,41 +127,28 @@ def _write_timedelta(encoder: Encoder, value: Any, depth: int) -> dict[str, Node
 
 
 def _read_timedelta(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    import pandas as pd
-
     return pd.Timedelta(node["v"], unit="ns").as_unit(node["unit"])
 
 
-def _read_missing(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    import pandas as pd
-
-    return {"NaT": pd.NaT, "NA": pd.NA}[node["v"]]
-
-
+# the classes of pandas, by their names: a tag is "pd." and the name
+_FORMS: dict[str, tuple[Write, Read]] = {
+    "DataFrame": (_write_frame, _read_frame),
+    "Series": (_write_series, _read_series),
+    "Index": (_write_index, _read_index),
+    "Timestamp": (_write_timestamp, _read_timestamp),
+    "Timedelta": (_write_timedelta, _read_timedelta),
+}
 READERS: dict[str, Read] = {
-    "pd.DataFrame": _read_frame,
-    "pd.Series": _read_series,
-    "pd.Index": _read_index,
-    "pd.Timestamp": _read_timestamp,
-    "pd.Timedelta": _read_timedelta,
-    "pd.missing": _read_missing,
+    **{f"pd.{name}": read for name, (_, read) in _FORMS.items()},
+    "pd.missing": lambda decoder, node, define: {"NaT": pd.NaT, "NA": pd.NA}[node["v"]],
 }
 
 
 def find_writer(value: Any) -> tuple[str, Write] | None:
     """The writer for a value of pandas."""
-    pd = sys.modules["pandas"]
-    if not hasattr(pd, "DataFrame"):  # being imported at this moment
+    if not hasattr(sys.modules.get("pandas"), "DataFrame"):  # not there, or being imported at this moment
         return None
     if value is pd.NaT or value is pd.NA:
         return "pd.missing", lambda encoder, value, depth: {"v": "NaT" if value is pd.NaT else "NA"}
-    for cls, tag, write in (
-        (pd.DataFrame, "pd.DataFrame", _write_frame),
-        (pd.Series, "pd.Series", _write_series),
-        (pd.Index, "pd.Index", _write_index),
-        (pd.Timestamp, "pd.Timestamp", _write_timestamp),
-        (pd.Timedelta, "pd.Timedelta", _write_timedelta),
-    ):
-        if isinstance(value, cls):
-            return tag, write
-    return None
+    found = (name for name in _FORMS if isinstance(value, getattr(pd, name)))
+    return next(((f"pd.{name}", _FORMS[name][0]) for name in found), None)

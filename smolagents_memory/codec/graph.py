@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from types import MemberDescriptorType
 from typing import Any
 
@@ -71,9 +71,8 @@ class Encoder:
         if value is None or kind is bool:
             return value
         if kind is str:
-            return (
-                value if is_plain(value) else {TAG: "str", **self.blobs.node(value.encode("utf-8", "surrogatepass"))}
-            )
+            odd = None if is_plain(value) else value.encode("utf-8", "surrogatepass")
+            return value if odd is None else {TAG: "str", **self.blobs.node(odd)}
         if kind is int:
             return value if -_JSON_INT < value < _JSON_INT else {TAG: "int", "v": hex(value)}
         if kind is float:
@@ -165,17 +164,18 @@ class Later:
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
-        self._value: Any = None
-        self._built = False
 
-    def get(self) -> Any:
+    @cached_property
+    def value(self) -> Any:
         """The real thing, once everything is there."""
-        if not self._built:
-            value = self._build()
-            while isinstance(value, Later):
-                value = value.get()
-            self._value, self._built = value, True
-        return self._value
+        return really(self._build())
+
+
+def really(value: Any) -> Any:
+    """The value itself, or the real thing that something in its place stands for; once everything is there."""
+    while isinstance(value, Later):
+        value = value.value
+    return value
 
 
 class Decoder:
@@ -195,12 +195,11 @@ class Decoder:
             if isinstance(node, dict) and node.get(TAG) == "graph":
                 for label, deep in reversed(node["more"]):
                     self._known[label] = self.value(deep, int(label))
-                value = self.value(node["root"])
-            else:
-                value = self.value(node)
+                node = node["root"]
+            value = self.value(node)
             for fix in self._fixes:
                 fix()
-            return value.get() if isinstance(value, Later) else value
+            return really(value)
         except DecodeError:
             raise
         except RecursionError:
@@ -253,8 +252,7 @@ class Decoder:
         """Set the entries, whose values are nodes, also those that are not built yet."""
         for key, node in entries:
             value = self.value(node)
-            if isinstance(key, Later):
-                key.get()
+            really(key)
             target[key] = value
             if isinstance(value, Later):
                 self.when_built(value, partial(target.__setitem__, key))
@@ -270,13 +268,13 @@ class Decoder:
 
     def when_built(self, value: Later, use: Callable[[Any], object]) -> None:
         """Call `use` with the real thing as soon as everything is there."""
-        self._fixes.append(lambda: use(value.get()))
+        self._fixes.append(lambda: use(value.value))
 
     def frozen(self, nodes: list[Node], build: Callable[[list[Any]], Any]) -> Any:
         """Something that must have all its parts when it is built; it comes later if one of them does."""
         parts = [self.value(node) for node in nodes]
         if any(isinstance(part, Later) for part in parts):
-            return Later(lambda: build([part.get() if isinstance(part, Later) else part for part in parts]))
+            return Later(lambda: build(list(map(really, parts))))
         return build(parts)
 
 

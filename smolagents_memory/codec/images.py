@@ -65,10 +65,8 @@ def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
     """Nothing is unpacked beyond the size that the record and Pillow allow."""
     mode, (width, height) = str(node["mode"]), node["size"]
     if not (isinstance(width, int) and isinstance(height, int) and 0 <= width * height <= pixel_limit()):
-        raise ValueError(
-            f"an image of {width} × {height} pixels: more than PIL.Image.MAX_IMAGE_PIXELS allows; "
-            "raise that limit if the file is your own"
-        )
+        allowed = "more than PIL.Image.MAX_IMAGE_PIXELS allows; raise that limit if the file is your own"
+        raise ValueError(f"an image of {width} × {height} pixels: {allowed}")
     packed = read_blob(node, decoder.blobs)
     image = _from_png(packed, mode, (width, height)) if node["format"] == "png" else None
     if image is None:

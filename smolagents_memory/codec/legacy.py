@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,10 +39,10 @@ def read_steps(dump: list[dict[str, Any]]) -> tuple[list[MemoryStep], list[str]]
 
 class _Reader:
     def __init__(self) -> None:
-        self.losses: dict[str, int] = {}
+        self.losses: Counter[str] = Counter()
 
     def lose(self, what: str) -> None:
-        self.losses[what] = self.losses.get(what, 0) + 1
+        self.losses[what] += 1
 
     def step(self, data: dict[str, Any]) -> MemoryStep:
         if "task" in data:
@@ -63,15 +64,13 @@ class _Reader:
         number = data.get("step_number", data.get("step", 0))
         step = ActionStep(step_number=int(number) if number is not None else 0, timing=self.timing(data))
         step.model_input_messages = self.messages(data.get("model_input_messages", data.get("agent_memory")))
-        calls = [self.call(call) for call in data.get("tool_calls") or ()]
-        step.tool_calls = calls or None
+        step.tool_calls = [self.call(call) for call in data.get("tool_calls") or ()] or None
         step.error = self.error(data.get("error"))
         step.model_output_message = self.message(data.get("model_output_message"))
         step.model_output = data.get("model_output", data.get("llm_output"))
-        step.code_action = data.get("code_action")
-        step.observations = data.get("observations")
+        for name in ("code_action", "observations", "action_output"):
+            setattr(step, name, data.get(name))
         step.observations_images = self.images(data.get("observations_images"))
-        step.action_output = data.get("action_output")
         step.token_usage = self.usage(data.get("token_usage"))
         step.is_final_answer = bool(data.get("is_final_answer", False))
         if isinstance(step.action_output, dict) and "_type" in step.action_output:
@@ -79,15 +78,10 @@ class _Reader:
         return step
 
     def planning(self, data: dict[str, Any]) -> PlanningStep:
-        plan = str(data["plan"])
-        return PlanningStep(
-            model_input_messages=self.messages(data.get("model_input_messages")) or [],
-            model_output_message=self.message(data.get("model_output_message"))
-            or ChatMessage(role=MessageRole.ASSISTANT, content=plan),
-            plan=plan,
-            timing=self.timing(data),
-            token_usage=self.usage(data.get("token_usage")),
-        )
+        plan, usage = str(data["plan"]), self.usage(data.get("token_usage"))
+        asked = self.messages(data.get("model_input_messages")) or []
+        answer = self.message(data.get("model_output_message")) or ChatMessage(MessageRole.ASSISTANT, plan)
+        return PlanningStep(asked, answer, plan, self.timing(data), usage)
 
     def timing(self, data: Mapping[str, Any]) -> Timing:
         nested = data.get("timing")
@@ -137,19 +131,14 @@ class _Reader:
             if data is not None:
                 self.lose("a message that the dump keeps only as text")
             return None
+        role, content = MessageRole(data.get("role", "assistant")), self.content(data.get("content"))
         calls = [self.message_call(call) for call in data.get("tool_calls") or ()]
-        return ChatMessage(
-            role=MessageRole(data.get("role", "assistant")),
-            content=self.content(data.get("content")),
-            tool_calls=calls or None,
-            token_usage=self.usage(data.get("token_usage")),
-        )
+        usage = self.usage(data.get("token_usage"))
+        return ChatMessage(role=role, content=content, tool_calls=calls or None, token_usage=usage)
 
     def message_call(self, data: dict[str, Any]) -> ChatMessageToolCall:
-        function = data["function"]
-        made = ChatMessageToolCallFunction(
-            arguments=function.get("arguments"), name=function.get("name"), description=function.get("description")
-        )
+        known = {name: data["function"].get(name) for name in ("arguments", "name", "description")}
+        made = ChatMessageToolCallFunction(**known)
         return ChatMessageToolCall(function=made, id=data.get("id"), type=data.get("type", "function"))
 
     def content(self, data: Any) -> str | list[dict[str, Any]] | None:

@@ -11,11 +11,11 @@ from smolagents_memory.codec import frames
 from smolagents_memory.codec.blobs import read_blob
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.images import read_image, write_image
+from smolagents_memory.codec.lazily import np
 
 
 def write_array(encoder: Encoder, array: Any, depth: int) -> dict[str, Node]:
     """An array: its numbers as bytes, in its own order, with its dtype; objects one by one."""
-    np = sys.modules["numpy"]
     node: dict[str, Node] = {"shape": list(array.shape)}
     if type(array) is np.ma.MaskedArray:
         parts = (array.data, np.ma.getmaskarray(array), array.fill_value)
@@ -33,8 +33,6 @@ def write_array(encoder: Encoder, array: Any, depth: int) -> dict[str, Node]:
 
 def read_array(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
     """The array that `write_array` wrote."""
-    import numpy as np
-
     if "masked" in node:
         data, mask, fill = (decoder.value(part) for part in node["masked"])
         return np.ma.MaskedArray(data, mask, fill_value=fill)
@@ -57,7 +55,6 @@ def read_array(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
 
 
 def _write_scalar(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    np = sys.modules["numpy"]
     return {"v": write_array(encoder, np.asarray(value), depth)}
 
 
@@ -66,35 +63,28 @@ def _read_scalar(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
 
 
 def _write_dtype(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    np = sys.modules["numpy"]
     return {"v": encoder.node(np.lib.format.dtype_to_descr(value), depth + 1)}
 
 
 def _read_dtype(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    import numpy as np
-
     return np.lib.format.descr_to_dtype(decoder.value(node["v"]))
 
 
-READERS: dict[str, Read] = {
-    "image": read_image,
-    "ndarray": read_array,
-    "npscalar": _read_scalar,
-    "dtype": _read_dtype,
-    **frames.READERS,
+# the classes of numpy, by their names
+_FORMS: dict[str, tuple[str, Write, Read]] = {
+    "ndarray": ("ndarray", write_array, read_array),
+    "generic": ("npscalar", _write_scalar, _read_scalar),
+    "dtype": ("dtype", _write_dtype, _read_dtype),
 }
+READERS: dict[str, Read] = {"image": read_image, **{tag: read for tag, _, read in _FORMS.values()}, **frames.READERS}
 
 
 def find_writer(value: Any) -> tuple[str, Write] | None:
     """The writer for an image, or for a value of a library that is loaded."""
     if isinstance(value, Image.Image):
         return "image", write_image
-    np = sys.modules.get("numpy")
-    if np is not None:
-        if isinstance(value, np.ndarray):
-            return "ndarray", write_array
-        if isinstance(value, np.generic):
-            return "npscalar", _write_scalar
-        if isinstance(value, np.dtype):
-            return "dtype", _write_dtype
-    return frames.find_writer(value) if "pandas" in sys.modules else None
+    numpy = sys.modules.get("numpy")
+    for name, (tag, write, _) in _FORMS.items():
+        if isinstance(value, getattr(numpy, name, ())):
+            return tag, write
+    return frames.find_writer(value)

@@ -14,8 +14,8 @@ from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
+from smolagents_memory.codec.placeholders import NotKept, Unknown
 from smolagents_memory.codec.registry import attributes, class_name, registry
-from smolagents_memory.codec.values import NotKept, Unknown
 from smolagents_memory.steps.kinds import OWN_KINDS
 from smolagents_memory.upstream import AGENT_ERRORS
 
@@ -24,17 +24,9 @@ Define = Callable[[Any], Any]
 
 # smolagents' own dataclasses, under their own names
 STEP_CLASSES: dict[str, type] = {kind.cls.__name__: kind.cls for kind in OWN_KINDS}
-PARTS: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        memory.ToolCall,
-        models.ChatMessage,
-        models.ChatMessageToolCall,
-        models.ChatMessageToolCallFunction,
-        monitoring.TokenUsage,
-        monitoring.Timing,
-    )
-}
+_MESSAGES = (ChatMessage, models.ChatMessageToolCall, models.ChatMessageToolCallFunction)
+_PARTS = (memory.ToolCall, *_MESSAGES, monitoring.TokenUsage, monitoring.Timing)
+PARTS: dict[str, type] = {cls.__name__: cls for cls in _PARTS}
 _UPSTREAM: dict[str, type] = {**STEP_CLASSES, **PARTS}
 _ALWAYS_KNOWN: dict[str, type] = {
     class_name(cls): cls for cls in (monitoring.LogLevel, agent_types.AgentAudio, agent_types.AgentText)
@@ -50,20 +42,15 @@ def _class(name: str) -> type | None:
 
 def defaults(cls: type) -> dict[str, Any]:
     """The fields of a dataclass with their defaults: what an older record does not say yet."""
-    return {name: factory() if factory is not None else default for name, default, factory in _fields(cls)}
+    always, factories = _defaults(cls)
+    return {**always, **{name: factory() for name, factory in factories.items()}}
 
 
 @functools.lru_cache(maxsize=256)
-def _fields(cls: type) -> list[tuple[str, Any, Callable[[], Any] | None]]:
-    missing = dataclasses.MISSING
-    return [
-        (
-            each.name,
-            None if each.default is missing else each.default,
-            None if each.default_factory is missing else each.default_factory,
-        )
-        for each in dataclasses.fields(cls)
-    ]
+def _defaults(cls: type) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
+    fields, missing = dataclasses.fields(cls), dataclasses.MISSING
+    always = {each.name: None if each.default is missing else each.default for each in fields}
+    return always, {each.name: each.default_factory for each in fields if each.default_factory is not missing}
 
 
 def write_fields(encoder: Encoder, fields: Iterable[tuple[str, Any]], depth: int) -> dict[str, Node]:
@@ -108,9 +95,7 @@ def write_registered(encoder: Encoder, value: Any, depth: int) -> dict[str, Node
 def _read_registered(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     registered = registry.value_named(node["c"])
     data = decoder.value(node["v"])
-    if registered is None:
-        return _unknown(decoder, node, data)
-    return registered.from_data(data)
+    return _unknown(decoder, node, data) if registered is None else registered.from_data(data)
 
 
 def _write_dataclass(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
@@ -146,20 +131,19 @@ def _unknown(decoder: Decoder, node: dict[str, Any], data: Any) -> Unknown:
     return Unknown(name, node[TAG], data)
 
 
-def read_unknown(decoder: Decoder, node: dict[str, Any], define: Define) -> Unknown:
+def _read_unknown(decoder: Decoder, node: dict[str, Any], define: Define) -> Unknown:
     """A node with a tag that this version does not know."""
     data = {key: decoder.value(item) for key, item in node.items() if key != TAG}
     return _unknown(decoder, {"c": f"a value of kind {node[TAG]!r}", **node}, data)
 
 
 def _write_unknown(encoder: Encoder, value: Unknown, depth: int) -> dict[str, Node]:
-    if value.tag in ("value", "sub"):
-        return {TAG: value.tag, "c": value.type_name, "v": encoder.node(value.data, depth + 1)}
+    named = {TAG: value.tag, "c": value.type_name}
     if value.tag == "object":
-        return {TAG: value.tag, "c": value.type_name, "v": write_fields(encoder, value.data.items(), depth)}
-    if value.tag == "enum":
-        key = "v" if isinstance(value.data, str) else "value"
-        return {TAG: value.tag, "c": value.type_name, key: encoder.node(value.data, depth + 1)}
+        return {**named, "v": write_fields(encoder, value.data.items(), depth)}
+    if value.tag in ("value", "sub", "enum"):
+        key = "value" if value.tag == "enum" and not isinstance(value.data, str) else "v"
+        return {**named, key: encoder.node(value.data, depth + 1)}
     return {TAG: value.tag, **write_fields(encoder, value.data.items(), depth)}
 
 
@@ -168,27 +152,27 @@ def _write_unknown(encoder: Encoder, value: Unknown, depth: int) -> dict[str, No
 
 def _write_subclass(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     name = registry.meet(type(value))
-    base: Any = next(base for base in _BASES.values() if isinstance(value, base))
-    body: Any
-    if base in (str, bytes, bytearray, tuple, list):
-        body = base.__getitem__(value, slice(None))
-    elif base in (int, float):
-        body = base.__pos__(value)
-    elif base is dict:
-        body = dict(dict.items(value))
-    else:
-        body = base(base.__iter__(value))
-    data = {"base": base.__name__, "body": body, "attributes": dict(getattr(value, "__dict__", {}))}
+    base = next(base for base in _BASES.values() if isinstance(value, base))
+    held = dict(getattr(value, "__dict__", {}))
+    data = {"base": base.__name__, "body": body_of(base, value), "attributes": held}
     return {"c": name, "v": encoder.node(data, depth + 1)}
 
 
+def body_of(base: Any, value: Any) -> Any:
+    """What an instance of a subclass of one of Python's own types holds, without any method of the subclass."""
+    if base in (str, bytes, bytearray, tuple, list):
+        return base.__getitem__(value, slice(None))
+    if base in (int, float):
+        return base.__pos__(value)
+    return dict(dict.items(value)) if base is dict else base(base.__iter__(value))
+
+
 def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-    cls = _class(node["c"])
+    cls: Any = _class(node["c"])
     data = decoder.value(node["v"])
     base: Any = _BASES[data["base"]]
     if cls is None or not issubclass(cls, base):
         return _unknown(decoder, node, data)
-    value: Any
     if base in (list, dict, set, bytearray):
         value = define(base.__new__(cls))
         getattr(base, "extend" if base in (list, bytearray) else "update")(value, data["body"])
@@ -201,9 +185,7 @@ def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> An
 
 
 def _error_name(cls: type) -> str:
-    if AGENT_ERRORS.get(cls.__name__) is cls:
-        return cls.__name__
-    return class_name(cls)
+    return cls.__name__ if AGENT_ERRORS.get(cls.__name__) is cls else class_name(cls)
 
 
 def _write_error(encoder: Encoder, value: BaseException, depth: int) -> dict[str, Node]:
@@ -237,15 +219,7 @@ def _error_class(name: str) -> type[BaseException] | None:
     return cls if isinstance(cls, type) and issubclass(cls, BaseException) else None
 
 
-# -- what smolagents gives as an answer ----------------------------------------------------------------------------
-
-
-def _read_agent_text(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-    return agent_types.AgentText(decoder.value(node["v"]))
-
-
-def _read_agent_image(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-    return agent_types.AgentImage(decoder.value(node["v"]))
+# -- the classes of which every instance is written alike ----------------------------------------------------------
 
 
 WRITERS: dict[type, tuple[str, Write]] = {
@@ -260,13 +234,15 @@ WRITERS: dict[type, tuple[str, Write]] = {
 READERS: dict[str, Read] = {
     **{name: _reader_of(cls) for name, cls in _UPSTREAM.items()},
     "role": lambda decoder, node, define: MessageRole(node["v"]),
+    "not-kept": lambda decoder, node, define: NotKept(str(node["type"]), str(node.get("detail", ""))),
+    "AgentText": lambda decoder, node, define: agent_types.AgentText(decoder.value(node["v"])),
+    "AgentImage": lambda decoder, node, define: agent_types.AgentImage(decoder.value(node["v"])),
     "value": _read_registered,
     "object": _read_dataclass,
     "enum": _read_enum,
     "sub": _read_subclass,
     "error": _read_error,
-    "AgentText": _read_agent_text,
-    "AgentImage": _read_agent_image,
+    "": _read_unknown,
 }
 
 

@@ -36,13 +36,9 @@ def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:
     return make
 
 
-def _itself(node: dict[str, Any]) -> dict[str, Any]:
-    return node
-
-
 _ROLES = {role.value: role for role in MessageRole}
 _MAKERS: dict[str | None, Callable[[dict[str, Any]], Any]] = {
-    **dict.fromkeys((None, "text", "edit"), _itself),  # no tag, and a journal's own parts of records
+    **dict.fromkeys((None, "text", "edit"), lambda node: node),  # no tag, and a journal's own parts of records
     "role": lambda node: _ROLES[node["v"]],
     **{name: _maker(cls) for name, cls in PARTS.items()},
 }

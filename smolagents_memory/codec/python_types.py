@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path, PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import Any
 
@@ -19,7 +20,7 @@ from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
 
 
 Define = Callable[[Any], Any]
-_BUILTINS = {cls for cls in vars(builtins).values() if isinstance(cls, type)}
+_BUILTINS = {cls.__name__: cls for cls in vars(builtins).values() if isinstance(cls, type)}
 
 
 def _items(encoder: Encoder, values: Any, depth: int) -> list[Node]:
@@ -69,20 +70,20 @@ def _write_timezone(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]
     return {"v": offset.total_seconds(), **({"name": name[0]} if name else {})}
 
 
-def _write_zone(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    if value.key is None:
+def _zone_name(zone: zoneinfo.ZoneInfo) -> str:
+    if zone.key is None:
         raise ValueError("a time zone made from a file has no name")
-    return {"v": value.key}
+    return zone.key
 
 
 def _write_path(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     return {"c": type(value).__name__, "v": encoder.node(str(value), depth + 1)}
 
 
-def _write_class(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    if value not in _BUILTINS:
-        raise TypeError(f"the class {value.__module__}.{value.__qualname__} itself, not an instance of it")
-    return {"v": value.__name__}
+def _class_name(cls: type) -> str:
+    if _BUILTINS.get(cls.__name__) is not cls:
+        raise TypeError(f"the class {cls.__module__}.{cls.__qualname__} itself, not an instance of it")
+    return cls.__name__
 
 
 def _write_bytes(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
@@ -93,68 +94,19 @@ def _write_pattern(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     return {"v": encoder.node(value.pattern, depth + 1), "flags": value.flags}
 
 
-# lists of this package's own add themselves here: they come back as plain lists
-WRITERS: dict[type, tuple[str, Write]] = {
-    tuple: ("tuple", write_items),
-    set: ("set", _write_set),
-    frozenset: ("frozenset", _write_set),
-    bytes: ("bytes", _write_bytes),
-    bytearray: ("bytearray", _write_bytes),
-    complex: ("complex", lambda e, v, d: {"v": _items(e, (v.real, v.imag), d)}),
-    OrderedDict: ("OrderedDict", _write_pairs),
-    Counter: ("Counter", _write_pairs),
-    defaultdict: ("defaultdict", _write_defaultdict),
-    deque: ("deque", _write_deque),
-    dt.datetime: ("datetime", _write_datetime),
-    dt.time: ("time", _write_datetime),
-    dt.date: ("date", lambda e, v, d: {"v": v.isoformat()}),
-    dt.timedelta: ("timedelta", lambda e, v, d: {"v": [v.days, v.seconds, v.microseconds]}),
-    dt.timezone: ("timezone", _write_timezone),
-    zoneinfo.ZoneInfo: ("zone", _write_zone),
-    Decimal: ("Decimal", lambda e, v, d: {"v": str(v)}),
-    Fraction: ("Fraction", lambda e, v, d: {"v": _items(e, (v.numerator, v.denominator), d)}),
-    uuid.UUID: ("UUID", lambda e, v, d: {"v": str(v)}),
-    range: ("range", lambda e, v, d: {"v": _items(e, (v.start, v.stop, v.step), d)}),
-    slice: ("slice", lambda e, v, d: {"v": _items(e, (v.start, v.stop, v.step), d)}),
-    re.Pattern: ("pattern", _write_pattern),
-    type: ("class", _write_class),
-    type(...): ("ellipsis", lambda e, v, d: {}),
-    **dict.fromkeys((PosixPath, WindowsPath, PurePosixPath, PureWindowsPath), ("path", _write_path)),
-}
-
-
-def _read_str(decoder: Decoder, node: dict[str, Any], define: Define) -> str:
-    return read_blob(node, decoder.blobs).decode("utf-8", "surrogatepass")
-
-
 def _read_set(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     target: set[Any] = define(set())
-
-    def add(parts: list[Any]) -> None:
-        target.update(parts)
-
-    later = decoder.frozen(node["v"], add)
+    later = decoder.frozen(node["v"], target.update)
     if later is not None:
         decoder.when_built(later, lambda done: None)
     return target
 
 
-def _pairs(decoder: Decoder, node: dict[str, Any]) -> Any:
-    return ((decoder.value(key), item) for key, item in node["v"])
-
-
-def _read_counter(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-    return decoder.fill_dict(define(Counter()), _pairs(decoder, node))
-
-
-def _read_ordered(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-    return decoder.fill_dict(define(OrderedDict()), _pairs(decoder, node))
-
-
-def _read_defaultdict(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-    factory = decoder.value(node["default"])
-    target: Any = define(defaultdict(factory if callable(factory) else None))
-    return decoder.fill_dict(target, _pairs(decoder, node))
+def _read_mapping(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    factory = decoder.value(node.get("default"))
+    empty: dict[str, Callable[[], Any]] = {"Counter": Counter, "OrderedDict": OrderedDict}
+    made = empty.get(node["$"], partial(defaultdict, factory if callable(factory) else None))
+    return decoder.fill_dict(define(made()), ((decoder.value(key), item) for key, item in node["v"]))
 
 
 def _read_deque(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
@@ -181,45 +133,64 @@ def _read_path(decoder: Decoder, node: dict[str, Any], define: Define) -> PurePa
     return PureWindowsPath(text) if "Windows" in wanted else PurePosixPath(text)
 
 
-def _read_class(decoder: Decoder, node: dict[str, Any], define: Define) -> type:
-    found = {cls.__name__: cls for cls in _BUILTINS}.get(node["v"])
-    if found is None:
-        raise ValueError(f"{node['v']!r} is no class of Python's own")
-    return found
+def _class_named(name: Any) -> type:
+    if name not in _BUILTINS:
+        raise ValueError(f"{name!r} is no class of Python's own")
+    return _BUILTINS[name]
 
 
-def _parts(build: Callable[..., Any]) -> Read:
-    return lambda decoder, node, define: build(*(decoder.value(part) for part in node["v"]))
+def _text(write: Callable[[Any], Node], read: Callable[[Any], Any]) -> tuple[Write, Read]:
+    """How a value is written and read that a plain node says all of."""
+    return lambda encoder, value, depth: {"v": write(value)}, lambda decoder, node, define: read(node["v"])
 
 
+def _of(parts: Callable[[Any], tuple[Any, ...]], build: Callable[..., Any]) -> tuple[Write, Read]:
+    """How a value is written and read that is made from its parts."""
+
+    def read(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+        return build(*(decoder.value(part) for part in node["v"]))
+
+    return lambda encoder, value, depth: {"v": _items(encoder, parts(value), depth)}, read
+
+
+def _frozen(build: Callable[[list[Any]], Any]) -> Read:
+    return lambda decoder, node, define: decoder.frozen(node["v"], build)
+
+
+# each type: its tag, how it is written and how it is read
+_FORMS: dict[type, tuple[str, Write, Read]] = {
+    tuple: ("tuple", write_items, _frozen(tuple)),
+    set: ("set", _write_set, _read_set),
+    frozenset: ("frozenset", _write_set, _frozen(frozenset)),
+    bytes: ("bytes", _write_bytes, lambda decoder, node, define: read_blob(node, decoder.blobs)),
+    bytearray: ("bytearray", _write_bytes, lambda decoder, node, define: bytearray(read_blob(node, decoder.blobs))),
+    complex: ("complex", *_of(lambda value: (value.real, value.imag), complex)),
+    OrderedDict: ("OrderedDict", _write_pairs, _read_mapping),
+    Counter: ("Counter", _write_pairs, _read_mapping),
+    defaultdict: ("defaultdict", _write_defaultdict, _read_mapping),
+    deque: ("deque", _write_deque, _read_deque),
+    dt.datetime: ("datetime", _write_datetime, _read_datetime),
+    dt.time: ("time", _write_datetime, _read_datetime),
+    dt.date: ("date", *_text(dt.date.isoformat, dt.date.fromisoformat)),
+    dt.timedelta: ("timedelta", *_of(lambda value: (value.days, value.seconds, value.microseconds), dt.timedelta)),
+    dt.timezone: ("timezone", _write_timezone, _read_timezone),
+    zoneinfo.ZoneInfo: ("zone", *_text(_zone_name, zoneinfo.ZoneInfo)),
+    Decimal: ("Decimal", *_text(str, Decimal)),
+    Fraction: ("Fraction", *_of(lambda value: (value.numerator, value.denominator), Fraction)),
+    uuid.UUID: ("UUID", *_text(str, uuid.UUID)),
+    range: ("range", *_of(lambda value: (value.start, value.stop, value.step), range)),
+    slice: ("slice", *_of(lambda value: (value.start, value.stop, value.step), slice)),
+    re.Pattern: ("pattern", _write_pattern, lambda d, node, define: re.compile(d.value(node["v"]), node["flags"])),
+    type: ("class", *_text(_class_name, _class_named)),
+    type(...): ("ellipsis", lambda encoder, value, depth: {}, lambda decoder, node, define: ...),
+    **dict.fromkeys((PosixPath, WindowsPath, PurePosixPath, PureWindowsPath), ("path", _write_path, _read_path)),
+}
+# lists of this package's own add themselves here: they come back as plain lists
+WRITERS: dict[type, tuple[str, Write]] = {cls: (tag, write) for cls, (tag, write, _) in _FORMS.items()}
 READERS: dict[str, Read] = {
-    "str": _read_str,
+    **{tag: read for tag, _, read in _FORMS.values()},
+    "str": lambda decoder, node, define: read_blob(node, decoder.blobs).decode("utf-8", "surrogatepass"),
     "int": lambda decoder, node, define: int(node["v"], 16),
     "float": lambda decoder, node, define: float(node["v"]),
     "list": lambda decoder, node, define: decoder.fill_list(define([]), node["v"]),
-    "tuple": lambda decoder, node, define: decoder.frozen(node["v"], tuple),
-    "set": _read_set,
-    "frozenset": lambda decoder, node, define: decoder.frozen(node["v"], frozenset),
-    "bytes": lambda decoder, node, define: read_blob(node, decoder.blobs),
-    "bytearray": lambda decoder, node, define: bytearray(read_blob(node, decoder.blobs)),
-    "complex": _parts(complex),
-    "OrderedDict": _read_ordered,
-    "Counter": _read_counter,
-    "defaultdict": _read_defaultdict,
-    "deque": _read_deque,
-    "datetime": _read_datetime,
-    "time": _read_datetime,
-    "date": lambda decoder, node, define: dt.date.fromisoformat(node["v"]),
-    "timedelta": lambda decoder, node, define: dt.timedelta(*node["v"]),
-    "timezone": _read_timezone,
-    "zone": lambda decoder, node, define: zoneinfo.ZoneInfo(node["v"]),
-    "Decimal": lambda decoder, node, define: Decimal(node["v"]),
-    "Fraction": _parts(Fraction),
-    "UUID": lambda decoder, node, define: uuid.UUID(node["v"]),
-    "range": _parts(range),
-    "slice": _parts(slice),
-    "pattern": lambda decoder, node, define: re.compile(decoder.value(node["v"]), node["flags"]),
-    "class": _read_class,
-    "ellipsis": lambda decoder, node, define: ...,
-    "path": _read_path,
 }

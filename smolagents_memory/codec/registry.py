@@ -118,13 +118,8 @@ def register_step(cls: type[MemoryStep], *, name: str | None = None) -> type[Mem
 
 def attributes(value: Any) -> dict[str, Any]:
     """What an object holds: its dataclass fields, in order, then whatever else was set on it."""
-    found: dict[str, Any] = {}
-    if dataclasses.is_dataclass(value):
-        for each in dataclasses.fields(value):
-            if hasattr(value, each.name):
-                found[each.name] = getattr(value, each.name)
-    found.update(getattr(value, "__dict__", {}))
-    return found
+    names = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+    return {name: getattr(value, name) for name in names if hasattr(value, name)} | getattr(value, "__dict__", {})
 
 
 def _default_functions(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

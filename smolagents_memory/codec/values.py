@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import reprlib
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from smolagents_memory._errors import DecodeError, MemoryLossWarning
-from smolagents_memory._log import logger
+from smolagents_memory._errors import DecodeError
+from smolagents_memory._log import warn_of_loss
+from smolagents_memory.codec import libraries, objects, python_types
 from smolagents_memory.codec.blobs import Blobs, embed_blobs, extract_blobs
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
+from smolagents_memory.codec.placeholders import not_kept_node
 from smolagents_memory.codec.registry import registry
-
-
-@dataclass(frozen=True)
-class NotKept:
-    """Stands where a value was that cannot be kept, and says what it was."""
-
-    type_name: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"⟨not kept: {self.type_name}{f' ({self.detail})' if self.detail else ''}⟩"
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """A value that was kept whole, but whose class is not known here; it goes back to data as it came."""
-
-    type_name: str
-    tag: str
-    data: Any
-
-    def __str__(self) -> str:
-        return f"⟨{self.type_name}, a class that is not known here (see register_value): {_short_repr(self.data)}⟩"
 
 
 def encode_value(value: Any, blobs: Blobs | None = None) -> Node:
@@ -74,7 +50,7 @@ def new_encoder(blobs: Blobs | None = None) -> Encoder:
 
 def new_decoder(blobs: Mapping[str, bytes]) -> Decoder:
     """A decoder for values of every known type."""
-    return Decoder(readers(), blobs)
+    return Decoder(READERS, blobs)
 
 
 def warn_of_losses(losses: list[str], what: str = "This value") -> None:
@@ -84,59 +60,17 @@ def warn_of_losses(losses: list[str], what: str = "This value") -> None:
     kinds = sorted(set(losses))
     named = ", ".join(kinds[:5]) + (f" and {len(kinds) - 5} other types" if len(kinds) > 5 else "")
     text = f"{what} holds what cannot be kept ({named}); a placeholder stands in its place, all the rest is kept"
-    try:
-        warnings.warn(text, MemoryLossWarning, stacklevel=3)
-    except MemoryLossWarning:  # warnings are errors here, but saving never raises because of a value
-        logger.warning(text)
-
-
-def not_kept_node(value: Any, why: str) -> dict[str, Node]:
-    """The placeholder for a value that cannot be kept."""
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return {TAG: "not-kept", "type": name, "detail": why or _short_repr(value)}
-
-
-def _short_repr(value: Any) -> str:
-    shortener = reprlib.Repr()
-    shortener.maxother = shortener.maxstring = 120
-    try:
-        text = shortener.repr(value)
-    except Exception:  # noqa: BLE001 — a repr may do anything
-        return ""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-# -- which function writes which type ------------------------------------------------------------------------------
+    warn_of_loss(text)  # saving never raises because of a value
 
 
 def find_writer(value: Any) -> tuple[str, Write] | None:
     """The tag and the writer for a value, or None where it cannot be kept."""
-    from smolagents_memory.codec import libraries as foreign
-    from smolagents_memory.codec import objects
-    from smolagents_memory.codec import python_types as plain
-
     kind = type(value)
     if kind in registry.values:
         return "value", objects.write_registered
-    exact = plain.WRITERS.get(kind) or objects.WRITERS.get(kind)
-    if exact is not None:
-        return exact
-    return foreign.find_writer(value) or objects.find_writer(value)
+    exact = python_types.WRITERS.get(kind) or objects.WRITERS.get(kind)
+    return exact or libraries.find_writer(value) or objects.find_writer(value)
 
 
-_READERS: dict[str, Read] = {}
-
-
-def readers() -> Mapping[str, Read]:
-    """The function that reads each tag."""
-    if not _READERS:
-        from smolagents_memory.codec import libraries as foreign
-        from smolagents_memory.codec import objects
-        from smolagents_memory.codec import python_types as plain
-
-        found: dict[str, Read] = {**plain.READERS, **objects.READERS, **foreign.READERS}
-        found["not-kept"] = lambda decoder, node, define: NotKept(str(node["type"]), str(node.get("detail", "")))
-        found[""] = objects.read_unknown
-        _READERS.update(found)
-    return _READERS
+# the function that reads each tag
+READERS: dict[str, Read] = {**python_types.READERS, **objects.READERS, **libraries.READERS}

@@ -63,13 +63,6 @@ class Cipher(Protocol):
     def open(self, value: bytes, associated: Associated, key: int) -> bytes: ...
 
 
-@runtime_checkable
-class Scrubber(Protocol):
-    """What redaction does to a text; the owner is a session or a scope."""
-
-    def __call__(self, text: str, owner: str) -> str: ...
-
-
 class Envelope:
     """Packs the values of one place, and reads them again."""
 
@@ -160,8 +153,8 @@ def envelope_of(connection: Connection) -> Envelope:
 
 
 def _checksum(version: int, flags: int, spot: Spot, content: bytes) -> int:
-    head = f"{version} {flags} {spot.table} {spot.key} {spot.column}\n"
-    return zlib.crc32(content, zlib.crc32(as_key(head)))
+    table, _, key, column = spot
+    return zlib.crc32(content, zlib.crc32(as_key(f"{version} {flags} {table} {key} {column}\n")))
 
 
 def _packed(content: bytes) -> bytes | None:

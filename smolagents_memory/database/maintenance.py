@@ -215,11 +215,8 @@ def _renumber(connection: Connection, last: int, gone: list[Any]) -> None:
 
 
 def _forget_words(connection: Connection) -> None:
-    sqlite = connection.dialect.name == "sqlite"
-    statement = (
-        "INSERT INTO memory_words(memory_words) VALUES ('delete-all')" if sqlite else "DELETE FROM memory_words"
-    )
-    connection.exec_driver_sql(statement)
+    sqlite = "INSERT INTO memory_words(memory_words) VALUES ('delete-all')"
+    connection.exec_driver_sql(sqlite if connection.dialect.name == "sqlite" else "DELETE FROM memory_words")
 
 
 def index_words_anew(connection: Connection) -> None:
@@ -249,8 +246,5 @@ def _go_on_counting(connection: Connection) -> None:
     if connection.dialect.name != "postgresql":
         return
     for table in ("sessions", "blobs"):
-        connection.execute(
-            text(
-                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}"
-            )
-        )
+        last = f"pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false"
+        connection.execute(text(f"SELECT setval({last}) FROM {table}"))

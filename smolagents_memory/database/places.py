@@ -10,7 +10,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from smolagents_memory._errors import PlaceError
-from smolagents_memory.database.envelope import Cipher, Scrubber
+from smolagents_memory.database.envelope import Cipher
 
 
 Durability = Literal["power", "process"]
@@ -29,7 +29,7 @@ class Place:
             process; faster where the disk is slow.
         seal: A cipher (see `Cipher`) through which every value goes on its way to the database and back. The words of
             the full text, keys, names and vectors do not.
-        redact: A function (see `Scrubber`) for those who write: nothing in the database itself asks it.
+        redact: Kept for what takes personal data out before it is written; this version refuses it.
 
     Opening is left to those who use the place.
 
@@ -43,17 +43,17 @@ class Place:
         *,
         durability: Durability = "power",
         seal: Cipher | None = None,
-        redact: Scrubber | None = None,
+        redact: None = None,
     ) -> None:
         if durability not in ("power", "process"):
             raise PlaceError(f'durability is "power" or "process", not {durability!r}')
         if seal is not None and not isinstance(seal, Cipher):
             raise PlaceError(f"seal is an object with seal and open, not {seal!r:.80}")
-        if redact is not None and not isinstance(redact, Scrubber):
-            raise PlaceError(f"redact is a function of a text and its owner, not {redact!r:.80}")
+        if redact is not None:
+            raise PlaceError("this version redacts nothing: take out of a text what is private before you hand it on")
         self.url = _url(path_or_url)
         self.durability: Durability = durability
-        self.seal, self.redact = seal, redact
+        self.seal = seal
 
     @classmethod
     def of(cls, given: Any, durability: Durability | None = None) -> Place:

@@ -5,110 +5,96 @@ SQL is the truth: texts, metadata, use and vectors; the full text here, and ever
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    DDL,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    event,
-)
+import sqlalchemy as sa
 
 
 HEAD = "0002"  # the newest revision in migrations/versions
 VERSION_TABLE = "smolagents_memory_version"
 MEMORY_SCHEMA = 2  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
 
-metadata = MetaData()
-_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only in an INTEGER
+metadata = sa.MetaData()
+_Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only in an INTEGER
 
-sessions = Table(
+sessions = sa.Table(
     "sessions",
     metadata,
-    Column("id", _Id, primary_key=True),
-    Column("name", LargeBinary, nullable=False, unique=True),
-    Column("revision", BigInteger, nullable=False),  # of the last transaction
-    Column("checkpoint", BigInteger, nullable=False),  # the revision from which the journal need be read
-    Column("writer", LargeBinary),  # who may write: see leases
-    Column("parent", _Id),  # for a call of a managed agent: the session of its manager …
-    Column("parent_record", BigInteger),  # … and the first record of the step that called it
-    Column("agent", LargeBinary, nullable=False),
-    Column("created", Float, nullable=False),
-    Column("updated", Float, nullable=False),
-    Index("sessions_by_parent", "parent"),
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("name", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),  # of the last transaction
+    sa.Column("checkpoint", sa.BigInteger, nullable=False),  # the revision from which the journal need be read
+    sa.Column("writer", sa.LargeBinary),  # who may write: see leases
+    sa.Column("lease", sa.Float),  # until when, in Postgres, by the server's clock
+    sa.Column("parent", _Id),  # for a call of a managed agent: the session of its manager …
+    sa.Column("parent_record", sa.BigInteger),  # … and the first record of the step that called it
+    sa.Column("agent", sa.LargeBinary, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("updated", sa.Float, nullable=False),
+    sa.Index("sessions_by_parent", "parent"),
 )
 
 # one row for each step and each later version of it
-records = Table(
+records = sa.Table(
     "session_records",
     metadata,
-    Column("session", _Id, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
-    Column("number", BigInteger, nullable=False),
-    Column("segment", BigInteger, nullable=False),  # the record with which this chain of input messages begins
-    Column("created", Float, nullable=False),
-    Column("kind", String(255), nullable=False),  # what a list of steps shows, so that it need not read them
-    Column("step_number", BigInteger),
-    Column("began", Float),
-    Column("ended", Float),
-    Column("input_tokens", BigInteger),
-    Column("output_tokens", BigInteger),
-    Column("error", String(255)),  # its class
-    Column("inputs", LargeBinary),
-    Column("fields", LargeBinary, nullable=False),  # large, and so the last: what stands behind it is slow to reach
-    PrimaryKeyConstraint("session", "number"),
+    sa.Column("session", _Id, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("segment", sa.BigInteger, nullable=False),  # the record with which this chain of input messages begins
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("kind", sa.String(255), nullable=False),  # what a list of steps shows, so that it need not read them
+    sa.Column("step_number", sa.BigInteger),
+    sa.Column("began", sa.Float),
+    sa.Column("ended", sa.Float),
+    sa.Column("input_tokens", sa.BigInteger),
+    sa.Column("output_tokens", sa.BigInteger),
+    sa.Column("error", sa.String(255)),  # its class
+    sa.Column("inputs", sa.LargeBinary),
+    sa.Column(
+        "fields", sa.LargeBinary, nullable=False
+    ),  # large, and so the last: what stands behind it is slow to reach
+    sa.PrimaryKeyConstraint("session", "number"),
 )
 
 # one row for each transaction: what happened to the list of steps
-journal = Table(
+journal = sa.Table(
     "session_journal",
     metadata,
-    Column("session", _Id, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("changes", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("session", "revision"),
+    sa.Column("session", _Id, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("changes", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("session", "revision"),
 )
 
-runs = Table(
+runs = sa.Table(
     "session_runs",
     metadata,
-    Column("session", _Id, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("revision", BigInteger, nullable=False),  # with which it began
-    Column("state", String(16), nullable=False),
-    Column("started", Float, nullable=False),
-    Column("ended", Float),
-    Column("steps", Integer, nullable=False),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    Column("details", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("session", "number"),
+    sa.Column("session", _Id, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),  # with which it began
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("started", sa.Float, nullable=False),
+    sa.Column("ended", sa.Float),
+    sa.Column("steps", sa.Integer, nullable=False),
+    sa.Column("input_tokens", sa.BigInteger, nullable=False),
+    sa.Column("output_tokens", sa.BigInteger, nullable=False),
+    sa.Column("details", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("session", "number"),
 )
 
 # images and large bytes, once for equal content
-blobs = Table(
+blobs = sa.Table(
     "blobs",
     metadata,
-    Column("id", _Id, primary_key=True),
-    Column("name", LargeBinary, nullable=False, unique=True),
-    Column("data", LargeBinary, nullable=False),
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("name", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("data", sa.LargeBinary, nullable=False),
 )
-session_blobs = Table(
+session_blobs = sa.Table(
     "session_blobs",
     metadata,
-    Column("session", _Id, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
-    Column("blob", _Id, ForeignKey("blobs.id"), nullable=False),
-    PrimaryKeyConstraint("session", "blob"),
-    Index("session_blobs_by_blob", "blob"),
+    sa.Column("session", _Id, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("blob", _Id, sa.ForeignKey("blobs.id"), nullable=False),
+    sa.PrimaryKeyConstraint("session", "blob"),
+    sa.Index("session_blobs_by_blob", "blob"),
 )
 
 
@@ -116,89 +102,89 @@ session_blobs = Table(
 
 TEXT, ENVELOPED = 1, 2  # the value is a text, not JSON; value and metadata lie in envelopes, not bare
 
-about = Table(  # what this place is: its random id, and what older packages look for
+about = sa.Table(  # what this place is: its random id, and what older packages look for
     "memory_about",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
 )
-changes = Table(  # one row: the last number given; every id is one, taken inside the transaction that uses it
+changes = sa.Table(  # one row: the last number given; every id is one, taken inside the transaction that uses it
     "memory_changes",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("last", _Id, nullable=False),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("last", _Id, nullable=False),
 )
-scopes = Table(
+scopes = sa.Table(
     "memory_scopes",
     metadata,
-    Column("id", _Id, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("live", Integer, nullable=False, default=0),  # memories that can be found
-    Column("words", BigInteger, nullable=False, default=0),  # and the words in them
-    Column("decayed", Float, nullable=False, default=0.0),  # when forgetting last ran
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("live", sa.Integer, nullable=False, default=0),  # memories that can be found
+    sa.Column("words", sa.BigInteger, nullable=False, default=0),  # and the words in them
+    sa.Column("decayed", sa.Float, nullable=False, default=0.0),  # when forgetting last ran
 )
-sources = Table(  # where memories come from: a run, a session, a document
+sources = sa.Table(  # where memories come from: a run, a session, a document
     "memory_sources",
     metadata,
-    Column("id", _Id, primary_key=True),
-    Column("scope_id", _Id, nullable=False),
-    Column("name", LargeBinary, nullable=False),
-    Column("next", Integer, nullable=False),  # the position that its next memory gets
-    UniqueConstraint("scope_id", "name", name="memory_sources_name"),
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("scope_id", _Id, nullable=False),
+    sa.Column("name", sa.LargeBinary, nullable=False),
+    sa.Column("next", sa.Integer, nullable=False),  # the position that its next memory gets
+    sa.UniqueConstraint("scope_id", "name", name="memory_sources_name"),
 )
-items = Table(
+items = sa.Table(
     "memory_items",
     metadata,
-    Column("id", _Id, primary_key=True),
-    Column("scope_id", _Id, nullable=False),
-    Column("key", LargeBinary, nullable=False),
-    Column("value", LargeBinary, nullable=False),
-    Column("form", Integer, nullable=False),  # TEXT, ENVELOPED, both or neither
-    Column("meta", LargeBinary, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("source_id", _Id),
-    Column("place", _Id, index=True),  # source and position in one number: neighbours are one apart
-    Column("importance", Float, nullable=False),
-    Column("created", Float, nullable=False),
-    Column("touched", Float, nullable=False),  # when it was last recalled or reinforced
-    Column("uses", Float, nullable=False),  # how often
-    Column("useful", Float, nullable=False),  # how often it turned out to help, less how often it did not
-    Column("pinned", Boolean, nullable=False),
-    Column("archived", Float),  # when it was put away
-    Column("embedder_id", Integer),  # whose vectors it has; None: none yet
-    Column("words", Text, nullable=False),
-    Column("word_count", Integer, nullable=False),
-    UniqueConstraint("scope_id", "key", name="memory_items_key"),
-    Index("memory_items_embedder", "scope_id", "embedder_id"),
-    Index("memory_items_in_order", "scope_id", "id"),
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("scope_id", _Id, nullable=False),
+    sa.Column("key", sa.LargeBinary, nullable=False),
+    sa.Column("value", sa.LargeBinary, nullable=False),
+    sa.Column("form", sa.Integer, nullable=False),  # TEXT, ENVELOPED, both or neither
+    sa.Column("meta", sa.LargeBinary, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("source_id", _Id),
+    sa.Column("place", _Id, index=True),  # source and position in one number: neighbours are one apart
+    sa.Column("importance", sa.Float, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("touched", sa.Float, nullable=False),  # when it was last recalled or reinforced
+    sa.Column("uses", sa.Float, nullable=False),  # how often
+    sa.Column("useful", sa.Float, nullable=False),  # how often it turned out to help, less how often it did not
+    sa.Column("pinned", sa.Boolean, nullable=False),
+    sa.Column("archived", sa.Float),  # when it was put away
+    sa.Column("embedder_id", sa.Integer),  # whose vectors it has; None: none yet
+    sa.Column("words", sa.Text, nullable=False),
+    sa.Column("word_count", sa.Integer, nullable=False),
+    sa.UniqueConstraint("scope_id", "key", name="memory_items_key"),
+    sa.Index("memory_items_embedder", "scope_id", "embedder_id"),
+    sa.Index("memory_items_in_order", "scope_id", "id"),
 )
-embedders = Table(
+embedders = sa.Table(
     "memory_embedders",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
 )
-vectors = Table(  # a vector's id is the number of the change that brought it: an index asks for what is newer
+vectors = sa.Table(  # a vector's id is the number of the change that brought it: an index asks for what is newer
     "memory_vectors",
     metadata,
-    Column("id", _Id, primary_key=True),
-    Column("item_id", _Id, nullable=False, index=True),
-    Column("scope_id", _Id, nullable=False),
-    Column("embedder_id", Integer, nullable=False),
-    Column("part", Integer, nullable=False),
-    Column("parts", Integer, nullable=False),
-    Column("live", Boolean, nullable=False),  # False while its memory is archived
-    Column("vector", LargeBinary, nullable=False),
-    Index("memory_vectors_newer", "scope_id", "id"),
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("item_id", _Id, nullable=False, index=True),
+    sa.Column("scope_id", _Id, nullable=False),
+    sa.Column("embedder_id", sa.Integer, nullable=False),
+    sa.Column("part", sa.Integer, nullable=False),
+    sa.Column("parts", sa.Integer, nullable=False),
+    sa.Column("live", sa.Boolean, nullable=False),  # False while its memory is archived
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.Index("memory_vectors_newer", "scope_id", "id"),
 )
 LEFT_OUT = 0  # stands for the rows up to there, which are not kept any more
-gone = Table(  # vectors that every index must drop
+gone = sa.Table(  # vectors that every index must drop
     "memory_gone",
     metadata,
-    Column("id", _Id, primary_key=True),
-    Column("scope_id", _Id, nullable=False),
-    Column("vector_id", _Id, nullable=False),  # or LEFT_OUT
-    Index("memory_gone_newer", "scope_id", "id"),
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("scope_id", _Id, nullable=False),
+    sa.Column("vector_id", _Id, nullable=False),  # or LEFT_OUT
+    sa.Index("memory_gone_newer", "scope_id", "id"),
 )
 
 # the full text: FTS5, which keeps no text of its own, and how often each word occurs; on Postgres vectors of words
@@ -213,8 +199,8 @@ for _dialect, _statements in {
     ),
 }.items():
     for _statement in _statements:
-        _made = DDL(_statement).execute_if(dialect=_dialect)  # type: ignore[no-untyped-call]
-        event.listen(items, "after_create", _made)
+        _made = sa.DDL(_statement).execute_if(dialect=_dialect)  # type: ignore[no-untyped-call]
+        sa.event.listen(items, "after_create", _made)
 for _table in ("memory_word_counts", "memory_words"):
-    _dropped = DDL(f"DROP TABLE IF EXISTS {_table}")  # type: ignore[no-untyped-call]
-    event.listen(items, "before_drop", _dropped)
+    _dropped = sa.DDL(f"DROP TABLE IF EXISTS {_table}")  # type: ignore[no-untyped-call]
+    sa.event.listen(items, "before_drop", _dropped)

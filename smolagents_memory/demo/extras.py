@@ -11,7 +11,6 @@ from smolagents.memory import ActionStep, MemoryStep
 from smolagents_memory import (
     RecallTool,
     Run,
-    RunSteps,
     Session,
     analyze,
     inject_observation,
@@ -62,24 +61,17 @@ class Extras:
         at = next((place for place, step in enumerate(steps) if "503" in _observed(step)), len(steps) - 1)
         self.session("what-if").delete()  # of an earlier demo
         fork = monday.fork("what-if", at=at)
-        self.screen.act(
-            None,
-            "What if? Monday again, with one thing known",
-            f"A fork of the session at its step {steps[at].step_number}; one observation is injected:",
-        )
+        forked = f"A fork of the session at its step {steps[at].step_number}; one observation is injected:"
+        self.screen.act(None, "What if? Monday again, with one thing known", forked)
         self.screen.say(TIP, "magenta")
         with opened_memory(self.folder) as memory:
             agent = watcher(self.url, self.model, pictures=False, more_tools=[RecallTool(memory)])
             with fork.attach(agent):
                 inject_observation(agent, TIP)
-                self._go_on(iter_steps(agent))
+                self.screen.steps(iter_steps(agent))
                 inject_task(agent, "Write one line for the log book.")
                 self.screen.say("A second task is injected: Write one line for the log book.", "magenta")
-                self._go_on(iter_steps(agent))
-
-    def _go_on(self, steps: RunSteps) -> None:
-        for step in steps:
-            self.screen.step(step)
+                self.screen.steps(iter_steps(agent))
 
     # -- one step at a time ------------------------------------------------------------------------------------
 
@@ -104,15 +96,13 @@ class Extras:
         steps = [step for step in monday.steps() if isinstance(step, ActionStep)]
         numbers = [step.step_number for step in steps]
         whole = "none lost, none taken twice" if numbers == list(range(1, len(numbers) + 1)) else str(numbers)
-        rows = [("Monday, killed and resumed", f"{first.steps} steps by several processes: {whole}")]
-        rows.append(("Thursday, remembering", f"{later.steps} steps instead of {first.steps}"))
         spent, remembered = _tokens(first), _tokens(later)
-        rows.append(
-            (
-                "tokens, estimated" if pictures != "none" else "tokens",
-                f"{remembered:,} instead of {spent:,} ({1 - remembered / max(1, spent):.0%} saved)",
-            )
-        )
+        saved = f"{remembered:,} instead of {spent:,} ({1 - remembered / max(1, spent):.0%} saved)"
+        rows = [
+            ("Monday, killed and resumed", f"{first.steps} steps by several processes: {whole}"),
+            ("Thursday, remembering", f"{later.steps} steps instead of {first.steps}"),
+            ("tokens, estimated" if pictures != "none" else "tokens", saved),
+        ]
         if pictures != "none":
             cut = 1000 * sum(max(0, before - KEEP_PICTURES) for before in range(len(steps)))
             rows.append(("pictures", f"{pictures}, {KEEP_PICTURES} at a time: {cut:,} tokens saved"))

@@ -23,29 +23,18 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 480, 240
 _BAR, _STEP, _BOTTOM = 18, 26, 200
 # without a sandbox, which many containers do not allow: it only ever shows the demo's own page
-_OPTIONS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
+_OPTIONS = """
+    --headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars --disable-sync
+    --disable-background-networking --disable-component-update --disable-dev-shm-usage
+"""
 _PATIENCE = 30  # seconds that a browser may take for a picture
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def bars(statuses: Sequence[int]) -> list[tuple[int, int, str]]:
     """The newest answers as bars: left edge, height, colour."""
-    newest = list(statuses)[-17:]
-    return [
-        (20 + _STEP * n, 40 if status == 200 else 120, "#2e7d57" if status == 200 else "#c0392b")
-        for n, status in enumerate(newest)
-    ]
+    looks = ((40, "#2e7d57") if status == 200 else (120, "#c0392b") for status in statuses[-17:])
+    return [(20 + _STEP * n, *look) for n, look in enumerate(looks)]
 
 
 def title(statuses: Sequence[int], pool: int) -> str:
@@ -159,10 +148,9 @@ def be_camera(url: str) -> int:
     with tempfile.TemporaryDirectory(prefix="smolagents-memory-demo-") as folder:
         options = webdriver.ChromeOptions()
         options.binary_location = found[0]
-        for option in _OPTIONS:
+        window = f"--window-size={WIDTH},{HEIGHT + 140}"  # the frame takes some, also without a screen
+        for option in (*_OPTIONS.split(), f"--user-data-dir={folder}/profile", window):
             options.add_argument(option)
-        options.add_argument(f"--user-data-dir={folder}/profile")
-        options.add_argument(f"--window-size={WIDTH},{HEIGHT + 140}")  # the frame takes some, also without a screen
         driver = webdriver.Chrome(options, webdriver.ChromeService(found[1]))
         try:
             for number, _ in enumerate(sys.stdin):

@@ -24,6 +24,10 @@ WATCH, GO_ON, REMEMBER, OVER = 1, 2, 3, 4
 _PATIENCE = 5  # how often a process that was killed is replaced
 
 
+class _GivenUp(Exception):
+    """The agent's process does not go on; says why."""
+
+
 class Play:
     """One demo in one folder. What has been played stands in the folder, so that a killed demo goes on.
 
@@ -39,34 +43,34 @@ class Play:
         """Play; returns the exit code."""
         made = model_for(self.model, self.api_base)  # a missing extra is told before anything begins
         self.folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(FileLock(self.folder / "demo.lock", timeout=0))
-            except Timeout:
-                self.screen.say(
-                    f"Another demo is being played in {self.folder}; give this one another --folder.", "red"
-                )
-                return 1
-            try:
-                return self._play(stack, mode, made)
-            except KeyboardInterrupt:
-                self.screen.say("Stopped. Run the demo again to go on.", "red")
-                return 130
+        try:
+            with FileLock(self.folder / "demo.lock", timeout=0), ExitStack() as stack:
+                self._play(stack, mode, made)
+        except Timeout:
+            why, code = f"Another demo is being played in {self.folder}; give this one another --folder.", 1
+        except _GivenUp as given_up:
+            why, code = str(given_up), 1
+        except KeyboardInterrupt:
+            why, code = "Stopped. Run the demo again to go on.", 130
+        else:
+            return 0
+        self.screen.say(why, "red")
+        return code
 
-    def _play(self, stack: ExitStack, mode: str, model: Model) -> int:
+    def _play(self, stack: ExitStack, mode: str, model: Model) -> None:
         from smolagents_memory.demo.extras import Extras
 
         began = time.monotonic()
         self._open(stack, mode)
-        code = self._to_the_end() if mode == "full" else self._monday()
-        if code:
-            return code
+        if mode == "full":
+            self._to_the_end()
+        else:
+            self._monday()
         extras = Extras(self.folder, self.shop, self.service.url, model, self.screen)
         extras.play(mode)
         if mode == "full":
             extras.summary(self.camera.kind if self.pictures else "none", time.monotonic() - began)
             self.shop.begin(OVER)
-        return 0
 
     @property
     def pictures(self) -> bool:
@@ -96,42 +100,31 @@ class Play:
 
     # -- the acts ----------------------------------------------------------------------------------------------
 
-    def _to_the_end(self) -> int:
+    def _to_the_end(self) -> None:
         if self.shop.act == 0:
             self.shop.begin(WATCH)
         if self.shop.act == WATCH:
-            self.screen.act(
-                1,
-                "Monday. An agent watches a shop",
-                f"The shop is a real web service at {self.service.url}; it runs in process {os.getpid()}.",
-            )
-            code = self._work(MONDAY)
-            if code or self.shop.act == WATCH:
-                if code:
-                    return code
+            where = f"The shop is a real web service at {self.service.url}; it runs in process {os.getpid()}."
+            self.screen.act(1, "Monday. An agent watches a shop", where)
+            self._work(MONDAY)
+            if self.shop.act == WATCH:
                 self.shop.begin(GO_ON, deployed=False)  # a real model may never have read the log
         if self.shop.act == GO_ON:
             self.screen.act(2, "Another process goes on with the same run")
-            code = self._work(MONDAY)
-            if code:
-                return code
+            self._work(MONDAY)
             self.shop.begin(REMEMBER)
         if self.shop.act == REMEMBER:
             self.screen.act(3, "Thursday. It fails again, and somebody remembers", "The same model, the same task.")
-            return self._work(THURSDAY)
-        return 0
+            self._work(THURSDAY)
 
-    def _monday(self) -> int:
+    def _monday(self) -> None:
         """Have a saved run of Monday, without being killed. A full demo that was killed can still go on after it."""
-        if self.shop.act in (REMEMBER, OVER):
-            return 0
-        afterwards = REMEMBER if self.shop.act in (WATCH, GO_ON) else OVER
-        self.shop.begin(GO_ON)
-        self.screen.act(None, "First a run to work with")
-        code = self._work(MONDAY)
-        if not code:
+        if self.shop.act not in (REMEMBER, OVER):
+            afterwards = REMEMBER if self.shop.act in (WATCH, GO_ON) else OVER
+            self.shop.begin(GO_ON)
+            self.screen.act(None, "First a run to work with")
+            self._work(MONDAY)
             self.shop.begin(afterwards)
-        return code
 
     # -- the other process -------------------------------------------------------------------------------------
 
@@ -142,31 +135,24 @@ class Play:
             self._worker.kill()
             self._worker.wait()
 
-    def _work(self, session_id: str) -> int:
+    def _work(self, session_id: str) -> None:
         """The agent's process, until the session's task has its answer; one that was killed is replaced."""
         pictures = "pictures" if self.pictures else "none"
         given = [str(self.folder), session_id, self.service.url, pictures, self.model or "", self.api_base or ""]
         for _ in range(_PATIENCE):
             act = self.shop.act
-            self._worker = subprocess.Popen(
-                [sys.executable, "-m", "smolagents_memory.demo", "work", *given], stdin=subprocess.PIPE
-            )
-            code = self._worker.wait()
-            if code == 0 or self.shop.act != act:
-                if code:
-                    self.screen.say(
-                        f"kill -9 {self._worker.pid}: the agent died while it read the log. The shop lives on.",
-                        "bold red",
-                    )
-                return 0
+            command = [sys.executable, "-m", "smolagents_memory.demo", "work", *given]
+            self._worker = subprocess.Popen(command, stdin=subprocess.PIPE)
+            code, pid = self._worker.wait(), self._worker.pid
+            if code == 0:
+                return
+            if self.shop.act != act:
+                self.screen.say(f"kill -9 {pid}: the agent died while it read the log. The shop lives on.", "bold red")
+                return
             if code > 0:
-                self.screen.say(f"The agent's process ended with exit code {code}; see above.", "red")
-                return 1
-            self.screen.say(
-                f"Process {self._worker.pid} was killed (signal {-code}); another one goes on.", "bold red"
-            )
-        self.screen.say(f"The agent's process was killed {_PATIENCE} times; run the demo again to go on.", "red")
-        return 1
+                raise _GivenUp(f"The agent's process ended with exit code {code}; see above.")
+            self.screen.say(f"Process {pid} was killed (signal {-code}); another one goes on.", "bold red")
+        raise _GivenUp(f"The agent's process was killed {_PATIENCE} times; run the demo again to go on.")
 
     def _end_worker(self) -> None:
         if self._worker is not None and self._worker.poll() is None:

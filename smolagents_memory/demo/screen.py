@@ -131,7 +131,6 @@ def came_back(step: Any) -> Text:
     if "[recalled from memory" in text:
         count = len(re.findall(r"^\S.*, score [\d.]+\):$", text, re.MULTILINE))
         return Text(f"{count} notes from earlier", "bold magenta")
-    lines = [_TIME.sub("", line).strip() for line in text.splitlines() if "[ALERT]" not in line]
-    lines = [line for line in lines if line and not _FRAME.match(line)]
-    shown = lines[-1] if lines else ""
+    lines = (_TIME.sub("", line).strip() for line in reversed(text.splitlines()) if "[ALERT]" not in line)
+    shown = next((line for line in lines if line and not _FRAME.match(line)), "")
     return Text(shown, "red" if "GET /health: 5" in shown else "")

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from http.client import responses
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from smolagents_memory.demo.pictures import page
 HEALTHY_CHECKS = 2  # after a deployment the service is well for so many checks, while the customers come
 ENOUGH = 32  # the connections that the customers of a day need
 SIZES = (16, 32, 64)
+_Heard = Callable[[str], object]
 
 
 @dataclass
@@ -85,10 +87,7 @@ class Service:
     """
 
     def __init__(
-        self,
-        shop: Shop,
-        picture: Callable[[Shop], bytes] | None = None,
-        on_request: Callable[[str], object] | None = None,
+        self, shop: Shop, picture: Callable[[Shop], bytes] | None = None, on_request: _Heard | None = None
     ) -> None:
         self.shop, self.picture, self.on_request = shop, picture, on_request
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -108,14 +107,13 @@ class Service:
         """Status, content type and body."""
         if path == "/picture.png":
             return (200, "image/png", self.picture(self.shop)) if self.picture else (404, "text/plain", b"no camera")
-        text, kind = "there is no such page", "text/plain; charset=utf-8"
-        status = 404
+        status, text, kind = 404, "there is no such page", "text/plain; charset=utf-8"
         with self._lock:
             if path == "/":
                 status, text, kind = 200, page(self.shop.statuses, self.shop.pool), "text/html; charset=utf-8"
             elif path == "/health":
                 status = self.shop.check()
-                text = "OK" if status == 200 else "Service Unavailable"
+                text = responses[status]
             elif path == "/log":
                 status, text = 200, self.shop.log()
             elif path == "/restart":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from io import BytesIO
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -38,6 +38,7 @@ MAX_STEPS = 24
 
 class _ShopTool(Tool):
     output_type = "string"
+    inputs: dict[str, Any] = {}  # noqa: RUF012 — smolagents wants a plain class attribute
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -59,7 +60,6 @@ class CheckHealth(_ShopTool):
 
     name = "check_health"
     description = "Asks the shop's checkout whether it is well. Returns the status of the answer."
-    inputs: dict[str, Any] = {}  # noqa: RUF012 — smolagents wants a plain class attribute
 
     def forward(self) -> str:
         """The status."""
@@ -72,7 +72,6 @@ class ReadLog(_ShopTool):
 
     name = "read_log"
     description = "Returns the last lines of the shop's log."
-    inputs: dict[str, Any] = {}  # noqa: RUF012
 
     def forward(self) -> str:
         """The lines."""
@@ -84,7 +83,6 @@ class Restart(_ShopTool):
 
     name = "restart"
     description = "Restarts the shop."
-    inputs: dict[str, Any] = {}  # noqa: RUF012
 
     def forward(self) -> str:
         """What came of it."""
@@ -108,17 +106,12 @@ class SetPool(_ShopTool):
 
 def watcher(url: str, model: Model, *, pictures: bool, more_tools: Iterable[Tool] = ()) -> CodeAgent:
     """An agent that watches the shop at `url`."""
-    shape: list[Callable[..., Any]] = [
-        AlertOnFailures(predicate=answered_5xx),
-        TimestampObservations(format="%H:%M:%S"),
-    ]
-    if pictures:
-        shape.append(CaptureScreenshot(lambda: picture_of(url), keep_last=KEEP_PICTURES))
-    shape.append(DropInputMessages())
+    camera = [CaptureScreenshot(lambda: picture_of(url), keep_last=KEEP_PICTURES)] if pictures else []
+    shape = [AlertOnFailures(predicate=answered_5xx), TimestampObservations(format="%H:%M:%S"), *camera]
     return CodeAgent(
         tools=[CheckHealth(url), ReadLog(url), Restart(url), SetPool(url), *more_tools],
         model=model,
-        step_callbacks=everywhere(*shape),
+        step_callbacks=everywhere(*shape, DropInputMessages()),
         max_steps=MAX_STEPS,
         verbosity_level=-1,  # the demo shows a line a step instead
     )
@@ -144,20 +137,20 @@ def model_for(model: str | None, api_base: str | None) -> Model:
     if model is None:
         return ScriptedModel(itertools.repeat(decide), model_id="scripted, offline", record="none")
     if model.startswith("ollama"):
-        return _made("LiteLLMModel", "litellm", "litellm", model_id=model, api_base=api_base, num_ctx=8192)
+        return _made("LiteLLMModel", "litellm", model_id=model, api_base=api_base, num_ctx=8192)
     if api_base is None:
-        return _made("LiteLLMModel", "litellm", "litellm", model_id=model)
-    return _made("OpenAIServerModel", "openai", "openai", model_id=model, api_base=api_base, api_key="none")
+        return _made("LiteLLMModel", "litellm", model_id=model)
+    return _made("OpenAIServerModel", "openai", model_id=model, api_base=api_base, api_key="none")
 
 
-def _made(name: str, package: str, extra: str, **options: Any) -> Model:
+def _made(name: str, package: str, **options: Any) -> Model:
     import importlib.util
     import os
 
     import smolagents
 
     if importlib.util.find_spec(package) is None:
-        raise MissingExtraError(f"--model {options['model_id']}", extra)
+        raise MissingExtraError(f"--model {options['model_id']}", package)
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm fetches a price list when imported
     if "api_key" in options:
         options["api_key"] = os.environ.get("OPENAI_API_KEY", options["api_key"])

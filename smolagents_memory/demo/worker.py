@@ -43,11 +43,9 @@ def work(folder: Path, session_id: str, url: str, model: Model, *, pictures: boo
         agent = watcher(url, model, pictures=pictures, more_tools=[RecallTool(memory)])
         _attach(memory, agent)
         with session:
-            found = len(agent.memory.steps)
-            if found:
-                screen.say(f"Process {os.getpid()} found {found} steps of the one before, and goes on.")
-            else:
-                screen.say(f"The agent works in process {os.getpid()}.")
+            found, me = len(agent.memory.steps), os.getpid()
+            begun = f"Process {me} found {found} steps of the one before, and goes on."
+            screen.say(begun if found else f"The agent works in process {me}.")
             memory.on("steps_changed", lambda event: screen.steps(event.added))
             return session.resume(agent) if session.runs() else agent.run(TASK, reset=False)
 

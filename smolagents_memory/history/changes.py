@@ -80,20 +80,19 @@ class Snapshot:
         `thorough` also reads the members of its input messages where nothing else was edited, and looks into the
         calls of its output message.
         """
-        if self.near.same() and not (thorough and not self._far.same()):
-            if self.inputs is None or (len(self.inputs) == self.inputs_length and not thorough):
-                return False
-            self.inputs_edited = not self._same_inputs()
-            return self.inputs_edited
+        same = self.near.same() and (not thorough or self._far.same())
+        if same and (self.inputs is None or (len(self.inputs) == self.inputs_length and not thorough)):
+            return False
         self.inputs_edited = not self._same_inputs()
-        return True
+        return self.inputs_edited or not same
 
     def _same_inputs(self) -> bool:
+        now: Any = getattr(self.step, "model_input_messages", None)
         inputs = self.inputs
-        if getattr(self.step, "model_input_messages", None) is not inputs and inputs is not None:
-            return False
         if inputs is None:
-            return not isinstance(getattr(self.step, "model_input_messages", None), list)
+            return not isinstance(now, list)
+        if now is not inputs:
+            return False
         if getattr(inputs, "untouched", False):
             return True
         if self._inputs_held is None or len(inputs) != self.inputs_length:

@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import smolagents
-from smolagents.memory import AgentMemory, MemoryStep
+from smolagents.memory import AgentMemory
 
 from smolagents_memory._files import write_whole
 from smolagents_memory._version import __version__
 from smolagents_memory.codec.blobs import embed_blobs
 from smolagents_memory.codec.lines import dump_line
 from smolagents_memory.codec.values import new_encoder, warn_of_losses
-from smolagents_memory.history.loading import Loading, load_records
+from smolagents_memory.history.loading import FORMAT, FORMAT_VERSION, Loading, load_records
 from smolagents_memory.history.observed import ObservedMemory, Origin
-from smolagents_memory.history.recording import StepWriter
-
-
-FORMAT = "smolagents-memory"
-FORMAT_VERSION = 1
+from smolagents_memory.history.recording import PROMPT, StepWriter
 
 
 def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
@@ -60,7 +56,7 @@ def load_memory(path: str | os.PathLike[str], agent: Any = None, *, recover: boo
     A damaged file raises DamagedFileError, which says how many steps are intact; with `recover=True` the steps
     before the damage are returned, with a warning that names what is lost. Nothing in a file is ever executed.
     """
-    loading = load_records(Path(path), FORMAT, FORMAT_VERSION, recover=recover)
+    loading = load_records(Path(path), recover=recover)
     memory = _deliver(loading, agent)
     _tell(memory, "restored", path=str(path))
     return memory
@@ -92,7 +88,7 @@ def import_memory(agent: Any, data: Mapping[str, Any] | list[Any]) -> AgentMemor
     Also takes the lists that `agent.memory.get_full_steps()` and `get_succinct_steps()` give, as they are or after a
     trip through JSON, as far as they can be read.
     """
-    loading = Loading("the data", FORMAT, FORMAT_VERSION, recover=False)
+    loading = Loading("the data", recover=False)
     loading.read_exported(data)
     return _deliver(loading, agent)
 
@@ -133,11 +129,8 @@ class _Source:
         if self._agent is None:
             return self._origin.agent
         model = getattr(self._agent, "model", None)
-        described = {
-            "name": getattr(self._agent, "name", None),
-            "class": type(self._agent).__name__,
-            "model_id": getattr(model, "model_id", None),
-        }
+        name, model_id = getattr(self._agent, "name", None), getattr(model, "model_id", None)
+        described = {"name": name, "class": type(self._agent).__name__, "model_id": model_id}
         return {key: None if value is None else str(value) for key, value in described.items()}
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -148,30 +141,21 @@ class _Source:
 
     def body(self) -> Iterator[dict[str, Any]]:
         """System prompt, state and steps, each after the content that it needs."""
-        prompt: MemoryStep = self.memory.system_prompt
-        writer = StepWriter(prompt)
-        encoder = new_encoder(writer.blobs)
-        state = getattr(self._agent, "state", None) if self._agent is not None else self._origin.state
-        parts: Iterator[dict[str, Any]] = iter(
-            (
-                {"system_prompt": writer.write(-1, prompt)},
-                {"state": encoder.encode(dict(state or {}))},
-            )
-        )
-        for part in parts:
-            yield from _contents(writer)
+        writer = StepWriter(self.memory.system_prompt)
+        for part in self._parts(writer):
+            for name, text in embed_blobs(writer.new_blobs()).items():
+                yield {"content": name, "base64": text}
             yield part
-        writer.losses += encoder.losses
-        for index, step in enumerate(self._steps):
-            record = writer.write(index, step)
-            yield from _contents(writer)
-            yield {"index": index, **record}
         warn_of_losses(writer.losses, "This memory")
 
-
-def _contents(writer: StepWriter) -> Iterator[dict[str, Any]]:
-    for name, text in embed_blobs(writer.new_blobs()).items():
-        yield {"content": name, "base64": text}
+    def _parts(self, writer: StepWriter) -> Iterator[dict[str, Any]]:
+        yield {"system_prompt": writer.write(PROMPT, self.memory.system_prompt)}
+        encoder = new_encoder(writer.blobs)
+        state = self._origin.state if self._agent is None else getattr(self._agent, "state", None)
+        yield {"state": encoder.encode(dict(state or {}))}
+        writer.losses += encoder.losses
+        for index, step in enumerate(self._steps):
+            yield {"index": index, **writer.write(index, step)}
 
 
 def _deliver(loading: Loading, agent: Any) -> AgentMemory:

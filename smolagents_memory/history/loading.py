@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,11 +13,10 @@ from smolagents_memory._errors import (
     DecodeError,
     ForeignFileError,
     MemoryFileError,
-    MemoryLossWarning,
     NewerFormatError,
 )
 from smolagents_memory._json import parse_json
-from smolagents_memory._log import logger
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec import legacy
 from smolagents_memory.codec.blobs import extract_blobs
 from smolagents_memory.codec.lines import parse_line, read_lines
@@ -26,17 +24,21 @@ from smolagents_memory.codec.values import new_decoder
 from smolagents_memory.history.recording import StepReader
 
 
+FORMAT = "smolagents-memory"
+FORMAT_VERSION = 1
+
+
 class Loading:
     """A memory while it is being read: what is there so far, and what is lost."""
 
-    def __init__(self, name: str, file_format: str, version: int, *, recover: bool) -> None:
+    def __init__(self, name: str, *, recover: bool) -> None:
         self.steps: list[MemoryStep] = []
         self.system_prompt: SystemPromptStep | None = None
         self.state: dict[str, Any] = {}
         self.agent: dict[str, Any] = {}
         self.created = self.smolagents = ""
         self.losses: list[str] = []
-        self._name, self._format, self._version, self._recover = name, file_format, version, recover
+        self._name, self._recover = name, recover
         self._reader = StepReader()
         self._ended = False
         self._expected: int | None = None
@@ -46,19 +48,21 @@ class Loading:
 
     def read_header(self, header: Mapping[str, Any]) -> None:
         """Check that this is ours, and of a version that can be read."""
-        if header.get("format") != self._format:
-            raise ForeignFileError(f'{self._name} is no memory file: it should say "format": "{self._format}"')
+        if header.get("format") != FORMAT:
+            raise ForeignFileError(f'{self._name} is no memory file: it should say "format": "{FORMAT}"')
         version = header.get("version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise ForeignFileError(f"{self._name} names the format version {version!r:.40}, which there is not")
-        if version > self._version:
+        if version > FORMAT_VERSION:
             raise NewerFormatError(
                 f"{self._name} has format version {version}, written by smolagents-memory {header.get('written_by')}; "
-                f"this one reads up to {self._version}: pip install -U smolagents-memory"
+                f"this one reads up to {FORMAT_VERSION}: pip install -U smolagents-memory"
             )
         agent = header.get("agent")
         self.agent = dict(agent) if isinstance(agent, dict) else {}
         self.created, self.smolagents = str(header.get("created", "")), str(header.get("smolagents", ""))
+        steps = header.get("steps")  # how many there should be, or the steps themselves
+        self._expected = steps if isinstance(steps, int) else None
 
     # -- lines -------------------------------------------------------------------------------------------------
 
@@ -70,9 +74,9 @@ class Loading:
                     raise line
                 self._read_record(parse_line(line))
             except DecodeError as error:
-                self._note(f"line {number}: {error}")
+                self.losses.append(f"line {number}: {error}")
         if not self._ended:
-            self._note("the end of the file is missing: it was cut short")
+            self.losses.append("the end of the file is missing: it was cut short")
 
     def _read_record(self, record: dict[str, Any]) -> None:
         if "content" in record:
@@ -108,9 +112,6 @@ class Loading:
             raise DecodeError("the agent's state should be an object")
         self.state = state
 
-    def _note(self, loss: str) -> None:
-        self.losses.append(loss)
-
     # -- other forms -------------------------------------------------------------------------------------------
 
     def read_exported(self, data: Any) -> None:
@@ -129,21 +130,17 @@ class Loading:
             for index, record in enumerate(data["steps"]):
                 self._read_record({"index": index, **record})
         except (KeyError, TypeError, AttributeError, DecodeError) as error:
-            self._note(str(error) if isinstance(error, DecodeError) else f"it lacks a part: {error!r}")
+            self.losses.append(str(error) if isinstance(error, DecodeError) else f"it lacks a part: {error!r}")
         self.finish()
 
     # -- the verdict -------------------------------------------------------------------------------------------
 
-    def expect(self, steps: Any) -> None:
-        """How many steps there should be."""
-        self._expected = steps if isinstance(steps, int) else None
-
     def finish(self) -> None:
         """Raise if anything is damaged and nobody asked to recover the rest."""
         if self._stopped is not None:
-            self._note(f"{self._stopped}: the steps after it are left out")
+            self.losses.append(f"{self._stopped}: the steps after it are left out")
         if self._expected is not None and self._expected > len(self.steps):
-            self._note(f"{self._expected - len(self.steps)} of {self._expected} steps are lost")
+            self.losses.append(f"{self._expected - len(self.steps)} of {self._expected} steps are lost")
         if self.losses and not self._recover:
             self._fail()
 
@@ -157,18 +154,14 @@ class Loading:
 
     def warn(self) -> None:
         """Say what was lost."""
-        if not self.losses:
-            return
-        text = f"{self._name}: {len(self.steps)} steps were read; lost: {'; '.join(self.losses[:8])}"
-        try:
-            warnings.warn(text, MemoryLossWarning, stacklevel=4)
-        except MemoryLossWarning:  # warnings are errors here; what was recovered must not be lost to that
-            logger.warning(text)
+        if self.losses:
+            lost = "; ".join(self.losses[:8])
+            warn_of_loss(f"{self._name}: {len(self.steps)} steps were read; lost: {lost}", stacklevel=5)
 
 
-def load_records(path: Path, file_format: str, version: int, *, recover: bool) -> Loading:
+def load_records(path: Path, *, recover: bool) -> Loading:
     """Read a file of any form that this package knows."""
-    loading = Loading(str(path.name), file_format, version, recover=recover)
+    loading = Loading(path.name, recover=recover)
     if not path.is_file():
         raise FileNotFoundError(f"there is no memory file {str(path)!r}")
     lines = read_lines(path)
@@ -180,15 +173,12 @@ def load_records(path: Path, file_format: str, version: int, *, recover: bool) -
     try:
         header = parse_line(first)
     except DecodeError as error:
-        if _is_our_header(first):
-            loading.losses.append(f"line 1: {error}")
-            header = None
-        else:
+        if not _is_our_header(first):
             _read_other_json(loading, path, first, lines)
             return loading
-    if header is not None:
+        loading.losses.append(f"line 1: {error}")
+    else:
         loading.read_header(header)
-        loading.expect(header.get("steps"))
     loading.read_lines(lines)
     loading.finish()
     return loading
@@ -210,9 +200,9 @@ def _read_other_json(loading: Loading, path: Path, first: bytes, rest: Iterator[
         raise ForeignFileError(f"{path.name} is no memory file: it begins with {first[:20]!r}")
     lines = [first, *rest]
     try:
-        broken = next((line for line in lines if isinstance(line, DecodeError)), None)
-        if broken is not None:
-            raise broken
+        for line in lines:
+            if isinstance(line, DecodeError):
+                raise line
         data = parse_json(b"".join(line for line in lines if isinstance(line, bytes)), constants=True)
     except DecodeError as error:
         raise MemoryFileError(f"{path.name} cannot be read: {error}; nothing could be recovered") from error

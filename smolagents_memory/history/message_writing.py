@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import weakref
 from collections.abc import Callable, Container
 from operator import itemgetter
 from typing import Any
@@ -13,11 +15,11 @@ from smolagents.models import ChatMessage, MessageRole
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.graph import Node
 from smolagents_memory.codec.values import new_encoder
-from smolagents_memory.history.messages import InputMessages, Messages, Range, fresh
+from smolagents_memory.history.messages import InputMessages, Messages, Range
 from smolagents_memory.steps.kinds import render
 
 
-Signature = tuple[MessageRole, str, str | int]  # the role, the kind of content, the text or the image's id
+Signature = tuple[MessageRole, str, str | int]  # the role, the kind of content, the text or the image's number
 _STANDARD = ("role", "content", "tool_calls", "token_usage", "raw")
 _COLUMNS, _KIND = itemgetter(*_STANDARD), itemgetter("type")
 _STRIDE = 256
@@ -28,20 +30,18 @@ class MessageWriter:
 
     def __init__(self, blobs: Blobs) -> None:
         self.blobs = blobs
-        self.originals: list[ChatMessage] = []
         self.losses: list[str] = []
-        self._signatures: list[Signature | None] = []  # of the originals
+        self._signatures: list[Signature | None] = []  # by number
         self._numbers: dict[Any, int] = {}
         self._shown: dict[Any, Node] = {}  # key → [step, index]: what the steps show, until it has a number
         self._shows: dict[int, list[int]] = {}  # step → the places of all messages that it shows
         self._before: list[int] = []
-        self._translations: dict[int, tuple[Messages, dict[int, int]]] = {}
+        self._translations: weakref.WeakKeyDictionary[Messages, dict[int, int]] = weakref.WeakKeyDictionary()
         self._new: list[Node] = []
 
-    @property
-    def stale(self) -> bool:
-        """Whether most of what is remembered here has left the lists: time to begin anew."""
-        return len(self.originals) > 4 * len(self._before) + 512
+    def stale(self, live: int) -> bool:
+        """Whether most of what is remembered here has left the lists, or the memory: time to begin anew."""
+        return len(self._signatures) > 4 * len(self._before) + 512 or len(self._shows) > 4 * live + 512
 
     def successor(self, live: Container[int]) -> MessageWriter:
         """A writer that begins anew, with what the live steps showed here: they may have been edited since."""
@@ -97,7 +97,7 @@ class MessageWriter:
     ) -> list[Range]:
         """A list as ranges of the list before it. What goes on as that list did is compared, as much as possible at
         once; only what does not is looked up."""
-        before, known = self._before, len(self.originals)
+        before, known = self._before, len(self._signatures)
         places: dict[int, int] | None = None
         numbers: list[int] = []
         ranges: list[Range] = []
@@ -140,8 +140,7 @@ class MessageWriter:
         key = self._key(message)
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self.originals)
-            self.originals.append(fresh(message))
+            number = self._numbers[key] = len(self._signatures)
             self._signatures.append((_signatures([message]) or (None,))[0])
             self._new.append(self._shown.get(key) or self._content(message))
         return number
@@ -153,7 +152,7 @@ class MessageWriter:
         return node
 
     def _translated(self, source: Messages, number: int) -> int:
-        _, known = self._translations.setdefault(id(source), (source, {}))
+        known = self._translations.setdefault(source, {})
         if number not in known:
             known[number] = self._number(source.originals[number])
         return known[number]
@@ -175,7 +174,7 @@ def _signatures(messages: list[ChatMessage]) -> list[Signature] | None:
         roles, contents, calls, usages, _ = zip(*map(_COLUMNS, columns), strict=True)
         parts = [part for (part,) in contents]
         kinds = list(map(_KIND, parts))
-        values = [part["text"] if "text" in part else id(part["image"]) for part in parts]
+        values = [part["text"] if "text" in part else _number_of(part["image"]) for part in parts]
     except (KeyError, TypeError, ValueError):
         return None
     plain = (
@@ -189,3 +188,16 @@ def _signatures(messages: list[ChatMessage]) -> list[Signature] | None:
         and {*map(type, values)} <= {str, int}
     )
     return list(zip(roles, kinds, values, strict=True)) if plain else None
+
+
+_images: dict[int, tuple[weakref.ref[Any], int]] = {}
+_numbers = itertools.count()
+
+
+def _number_of(image: Any) -> int:
+    """A number that is this image's alone, also when it is gone: nothing here keeps it alive."""
+    place = id(image)
+    known = _images.get(place)
+    if known is None or known[0]() is not image:
+        known = _images[place] = (weakref.ref(image, lambda _: _images.pop(place, None)), next(_numbers))
+    return known[1]

@@ -11,7 +11,7 @@ import copy
 import itertools
 from array import array
 from collections.abc import Callable
-from typing import Any, SupportsIndex, TypeVar, cast
+from typing import Any, SupportsIndex
 
 from smolagents.memory import MemoryStep
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction
@@ -139,15 +139,12 @@ class InputMessages(list[ChatMessage]):
         return (list, (list(self),))
 
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def _making(method: _Method) -> _Method:
+def _making(method: Callable[..., Any]) -> Callable[..., Any]:
     def made(self: InputMessages, *args: Any, **options: Any) -> Any:
         self._make()
         return method(self, *args, **options)
 
-    return cast("_Method", made)
+    return made
 
 
 for _name in (

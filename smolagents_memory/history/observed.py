@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex, TypeVar, cast
+from itertools import compress, count
+from operator import is_not
+from typing import Any, SupportsIndex
 
 from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
 from smolagents.models import ChatMessage
@@ -15,6 +16,7 @@ from smolagents.models import ChatMessage
 from smolagents_memory._events import Events, Listener
 from smolagents_memory.codec.python_types import WRITERS, write_items
 from smolagents_memory.history.changes import Snapshots
+from smolagents_memory.history.guard import Guard
 
 
 STEPS_CHANGED = "steps_changed"
@@ -24,25 +26,11 @@ STALE_STEPS_CHANGED = "stale_steps_changed"
 _EVENTS = (STEPS_CHANGED, STEP_EDITED, SYSTEM_PROMPT_CHANGED)
 
 
-Change = TypeVar("Change", bound=Callable[..., Any])
-
-
-def _guarded(change: Change) -> Change:
-    """Where to splice depends on the length now: nobody else may change the list between looking and doing."""
-
-    @functools.wraps(change)
-    def guarded(self: ObservedSteps, *args: Any, **options: Any) -> Any:
-        with self._guard:
-            return change(self, *args, **options)
-
-    return cast("Change", guarded)
-
-
 class ObservedSteps(list[MemoryStep]):
     """A list that tells its memory of every change to it. Copies and pickles of it are plain lists."""
 
     _memory: ObservedMemory | None = None
-    _guard = threading.RLock()  # of lists that belong to no memory any more; a memory's own list has its memory's
+    _guard = Guard()  # of lists that belong to no memory any more; a memory's own list has its memory's
 
     def _splice(self, start: int, stop: int, new: Iterable[MemoryStep]) -> None:
         added = list(new)
@@ -51,79 +39,42 @@ class ObservedSteps(list[MemoryStep]):
         else:
             self._memory._splice(self, start, stop, added)
 
-    def _rewrite(self, change: Callable[[list[MemoryStep]], object]) -> None:
-        after = list(self)
-        change(after)
-        self._splice(0, len(self), after)
-
-    @_guarded
     def append(self, step: MemoryStep, /) -> None:
-        self._splice(len(self), len(self), (step,))
+        self.extend((step,))
 
-    @_guarded
     def extend(self, steps: Iterable[MemoryStep], /) -> None:
-        self._splice(len(self), len(self), steps)
+        with self._guard:
+            self._splice(len(self), len(self), steps)
 
-    @_guarded
-    def insert(self, index: SupportsIndex, step: MemoryStep, /) -> None:
-        at = slice(index.__index__(), None).indices(len(self))[0]
-        self._splice(at, at, (step,))
-
-    @_guarded
-    def pop(self, index: SupportsIndex = -1, /) -> MemoryStep:
-        step = self[index]
-        at = range(len(self))[index]
-        self._splice(at, at + 1, ())
-        return step
-
-    @_guarded
-    def remove(self, step: MemoryStep, /) -> None:
-        at = self.index(step)
-        self._splice(at, at + 1, ())
-
-    @_guarded
-    def clear(self) -> None:
-        self._splice(0, len(self), ())
-
-    @_guarded
-    def sort(self, **options: Any) -> None:
-        self._rewrite(lambda steps: steps.sort(**options))
-
-    @_guarded
-    def reverse(self) -> None:
-        self._rewrite(lambda steps: steps.reverse())
-
-    @_guarded
-    def __setitem__(self, index: Any, value: Any, /) -> None:
-        if isinstance(index, slice):
-            start, stop, stride = index.indices(len(self))
-            if stride == 1:
-                self._splice(start, max(start, stop), value)
-            else:
-                self._rewrite(lambda steps: steps.__setitem__(index, value))
-        else:
-            at = range(len(self))[index]
-            self._splice(at, at + 1, (value,))
-
-    @_guarded
-    def __delitem__(self, index: Any, /) -> None:
-        if isinstance(index, slice):
-            self._rewrite(lambda steps: steps.__delitem__(index))
-        else:
-            at = range(len(self))[index]
-            self._splice(at, at + 1, ())
-
-    def __iadd__(self, steps: Iterable[MemoryStep], /) -> ObservedSteps:  # type: ignore[misc]
-        self.extend(steps)
-        return self
-
-    @_guarded
-    def __imul__(self, times: SupportsIndex, /) -> ObservedSteps:
-        self._rewrite(lambda steps: steps.__imul__(times))
-        return self
+    def _become(self, after: list[MemoryStep]) -> None:
+        """Splice in what is not the same step as before; what is the same at both ends stays untold."""
+        shorter = min(len(self), len(after))
+        head = next(compress(count(), map(is_not, self, after)), shorter)
+        tail = next(compress(range(shorter - head), map(is_not, reversed(self), reversed(after))), shorter - head)
+        self._splice(head, len(self) - tail, after[head : len(after) - tail])
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Any:
         return (list, (list(self),))
+
+
+def _told(change: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of lists, done to a copy first: nobody else may change the list between looking and splicing."""
+
+    @functools.wraps(change)
+    def told(self: ObservedSteps, *args: Any, **options: Any) -> Any:
+        with self._guard:
+            after = list(self)
+            given = change(after, *args, **options)
+            self._become(after)
+            return self if given is after else given
+
+    return told
+
+
+_CHANGES = "insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__ __imul__"
+for _name in _CHANGES.split():
+    setattr(ObservedSteps, _name, _told(getattr(list, _name)))
+WRITERS[ObservedSteps] = ("list", write_items)
 
 
 @dataclass
@@ -134,9 +85,6 @@ class Origin:
     state: dict[str, Any] = field(default_factory=dict)
     created: str = ""
     smolagents: str = ""
-
-
-WRITERS[ObservedSteps] = ("list", write_items)
 
 
 class ObservedMemory(AgentMemory):
@@ -173,10 +121,10 @@ class ObservedMemory(AgentMemory):
 
     def _prepare(self) -> None:
         self.events = Events()
-        self._lock = threading.RLock()
+        self._lock = Guard()
         self._steps = self._owned([])
         self._snapshots: Snapshots | None = None
-        self._listeners = 0
+        self._listeners: set[object] = set()
 
     # -- listening ---------------------------------------------------------------------------------------------
 
@@ -185,19 +133,15 @@ class ObservedMemory(AgentMemory):
         with self._lock:
             if self._snapshots is None:
                 self._snapshots = Snapshots(self._steps)
-            self._listeners += 1
             end = self.events.on(event, fn, weak=weak)
-        ended = False
+            self._listeners.add(end)
 
         def off() -> None:
-            nonlocal ended
             with self._lock:
-                if ended:
-                    return
-                ended = True
-                self.flush()
-                end()
-                self._listeners -= 1
+                if end in self._listeners:
+                    self._listeners.discard(end)
+                    self.flush()
+                    end()
                 if not self._listeners:
                     self._snapshots = None
 
@@ -208,6 +152,10 @@ class ObservedMemory(AgentMemory):
         with self._lock:
             self._find_edits(thorough=True)
             self.events.deliver()
+
+    def afterwards(self, work: Callable[[], object]) -> None:
+        """For a listener: do what takes long when nobody has to wait for it with the next change."""
+        self._lock.afterwards(work)
 
     # -- what smolagents uses ----------------------------------------------------------------------------------
 
@@ -258,9 +206,7 @@ class ObservedMemory(AgentMemory):
             self._steps = new
             if self._snapshots is not None:
                 self._snapshots = Snapshots(new)
-            if reset or old or new:
-                self._change(0, tuple(old), tuple(new), reset)
-            self.events.deliver()
+            self._change(0, tuple(old), tuple(new), reset)
 
     def _splice(self, steps: ObservedSteps, start: int, stop: int, added: list[MemoryStep]) -> None:
         with self._lock:
@@ -274,19 +220,18 @@ class ObservedMemory(AgentMemory):
             list.__setitem__(steps, slice(start, stop), added)
             if self._snapshots is not None:
                 self._snapshots.splice(start, stop, added)
-            if removed or added:
-                self._change(start, removed, tuple(added), False)
-            self.events.deliver()
+            self._change(start, removed, tuple(added), False)
 
     def _change(self, start: int, removed: tuple[Any, ...], added: tuple[Any, ...], reset: bool) -> None:
-        self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
+        if removed or added or reset:
+            self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
+        self.events.deliver()
 
     def _find_edits(self, *, thorough: bool = False) -> None:
         if self._snapshots is None:
             return
-        for index, snapshot in self._snapshots.edited(thorough=thorough):
-            edit = {"step": snapshot.step, "index": index, "inputs_edited": snapshot.inputs_edited}
-            self.events.post(STEP_EDITED, self, **edit)
+        for at, found in self._snapshots.edited(thorough=thorough):
+            self.events.post(STEP_EDITED, self, step=found.step, index=at, inputs_edited=found.inputs_edited)
 
     # -- copies ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from smolagents.memory import MemoryStep, SystemPromptStep
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.blobs import Blobs, LoadedBlobs
-from smolagents_memory.codec.encoding import INPUTS, VERSION, build_step, step_record
+from smolagents_memory.codec.encoding import INPUTS, decode_step, step_record
 from smolagents_memory.codec.registry import attributes
 from smolagents_memory.codec.values import new_decoder
 from smolagents_memory.history.message_writing import MessageWriter
@@ -59,13 +59,13 @@ class StepReader:
 
     def read_prompt(self, record: Mapping[str, Any]) -> SystemPromptStep:
         """The system prompt; later records may refer to it."""
-        prompt = self._build(record)
+        prompt: Any = decode_step(record, self.blobs)
         self._messages.show(PROMPT, prompt)
         return prompt
 
     def read(self, index: int, record: Mapping[str, Any]) -> MemoryStep:
         """The step at this place. A malformed record raises DecodeError."""
-        step = self._build(record)
+        step = decode_step(record, self.blobs)
         if "inputs" in record:
             try:
                 inputs = self._messages.read(record["inputs"])
@@ -76,12 +76,3 @@ class StepReader:
             object.__setattr__(step, INPUTS, inputs)
         self._messages.show(index, step)
         return step
-
-    def _build(self, record: Mapping[str, Any]) -> MemoryStep:
-        try:
-            name, version, fields = record["step"], record["version"], record["fields"]
-        except (KeyError, TypeError) as error:
-            raise DecodeError(f"this is not a step's record: {error!r} (in {str(record)[:80]!r})") from None
-        if not isinstance(version, int) or version > VERSION:
-            raise DecodeError(f"a step's record of version {version!r}; this package reads up to {VERSION}")
-        return build_step(str(name), fields, record.get("shows"), self.blobs)

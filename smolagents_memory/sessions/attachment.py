@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,10 @@ from smolagents_memory._errors import SessionConflictError, SessionError, Sessio
 from smolagents_memory._listener import Run
 from smolagents_memory._log import logger
 from smolagents_memory.history.observed import ObservedMemory
-from smolagents_memory.sessions import directory, leases
+from smolagents_memory.sessions import directory
+from smolagents_memory.sessions.entries import Position
 from smolagents_memory.sessions.following import Follower, observed
-from smolagents_memory.sessions.journal import Journal, Position
+from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.managed import ManagedAgents
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
@@ -31,10 +33,9 @@ if TYPE_CHECKING:
 class Attachment(Follower):
     """Keeps one agent's journal: restores it, follows the agent, and lets go of it at the end."""
 
-    def __init__(self, session: Session, agent: Any, position: Position, token: str, restored: Restored) -> None:
+    def __init__(self, session: Session, agent: Any, position: Position, restored: Restored) -> None:
         self.session, self.agent = session, agent
-        self._token = token
-        self.restored = restored
+        self._overridden = overridden_names(restored.runtime)
         self._place = (str(session.database), session.session_id)
         adopted = self._steps_to_adopt(restored)
         self.journal = Journal(session.database, position, restored.runtime, fold)
@@ -45,7 +46,7 @@ class Attachment(Follower):
         restored.warn(session.session_id)
         if not adopted:
             self.report = put_into(agent, restored, self._place)
-            self.journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
+            self.journal.adopt(restored)
             self.runtime.tell_later(self.report.missing)
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
@@ -61,6 +62,7 @@ class Attachment(Follower):
                 self.log.follow(step)
             self._note_runtime(None)
             self.journal.commit()
+        memory.journaled = ()  # until it is let go of: steps that are dropped meanwhile need not stay
 
     def _steps_to_adopt(self, restored: Restored) -> bool:
         """Whether the agent's own steps begin the session. Those of another session never do: they are its own."""
@@ -69,12 +71,10 @@ class Attachment(Follower):
         place = getattr(memory, "journaled_in", None)
         if not own:
             return not restored.live and restored.prompt is None
-        in_a_session = place is not None and _same_objects(memory.steps, memory.journaled)
-        if in_a_session and place != self._place:
-            forget_runtime(self.agent)
-            memory.reset()
-            return not restored.live
-        if in_a_session:
+        if place is not None and _same_objects(memory.steps, memory.journaled):
+            if place != self._place:
+                forget_runtime(self.agent)
+                memory.reset()
             return not restored.live
         if place is None and not restored.live:
             return True
@@ -91,7 +91,12 @@ class Attachment(Follower):
         return self.journal, self.log
 
     def check_ownership(self) -> None:
-        """Raise SessionConflictError if somebody else has taken the session over."""
+        """Raise SessionConflictError if somebody else has taken the session over, or it is a parent's."""
+        if self.journal.position.lease.is_inherited:
+            raise SessionConflictError(
+                f"session {self.session.session_id!r} is attached in the process that this one was forked from, and "
+                "goes on there: attach another one here, or a fork of it (session.fork)"
+            )
         try:
             self.journal.check_ownership()
         except SessionStorageError as error:
@@ -104,7 +109,7 @@ class Attachment(Follower):
         except SessionConflictError as error:
             run.refuse(error)
             return
-        self.log.announced = run.max_steps
+        self.log.announced, self.runner = run.max_steps, threading.get_ident()
         namespace = namespace_of(self.agent)
         self._there = set(namespace.variables) if namespace is not None else set()
         if run.goes_on:
@@ -116,7 +121,7 @@ class Attachment(Follower):
         """What has just been sent again although the agent's code had deleted it is taken back."""
         namespace = namespace_of(self.agent)
         if run.goes_on and namespace is not None:
-            for name in overridden_names(self.restored.runtime) - self._there:
+            for name in self._overridden - self._there:
                 namespace.variables.pop(name, None)
 
     def run_ends(self, run: Run) -> None:
@@ -135,9 +140,10 @@ class Attachment(Follower):
         self._note_runtime(step)
 
     def _note_runtime(self, step: ActionStep | TaskStep | None) -> None:
-        delta = self.runtime.changes(step, self.journal.blobs)
-        if delta is not None:
-            self.journal.runtime(delta)
+        with self.journal.lock:  # whoever flushes is maybe another thread than the agent's
+            delta = self.runtime.changes(step, self.journal.blobs)
+            if delta is not None:
+                self.journal.runtime(delta)
 
     def keep(self, state: Any) -> None:
         """Bring a typed state back and follow it; see `Session.keep`."""
@@ -170,25 +176,19 @@ class Attachment(Follower):
         try:
             self.flush()
         finally:
-            self.leave()
-            self.managed.leave()
-            self._let_go()
+            self.abandon()
 
     def abandon(self) -> None:
-        """Let go without writing: the session is about to be deleted."""
+        """Let go without writing more."""
         self.leave()
         self.managed.leave()
-        self._let_go()
-
-    def _let_go(self) -> None:
         self.states.let_go()
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
         try:
-            directory.let_go(self.session.database, self.journal.position, self._token)
+            directory.let_go(self.session.database, self.journal.position)
         except SessionStorageError as error:
-            leases.release(self._token)
             if self.journal.error is None:  # otherwise it was said
                 logger.error("session %r could not be let go: %s", self.session.session_id, error)
 
@@ -210,10 +210,6 @@ def put_into(agent: Any, restored: Restored, place: tuple[str, str]) -> RestoreR
 
 def describe_agent(agent: Any) -> dict[str, Any]:
     """What a session notes of its agent."""
-    model = getattr(agent, "model", None)
-    described = {
-        "name": getattr(agent, "name", None),
-        "class": type(agent).__name__,
-        "model_id": getattr(model, "model_id", None),
-    }
+    name, model = getattr(agent, "name", None), getattr(getattr(agent, "model", None), "model_id", None)
+    described = {"name": name, "class": type(agent).__name__, "model_id": model}
     return {key: None if value is None else str(value) for key, value in described.items()}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, literal, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, literal, select, update
 
 from smolagents_memory._errors import SessionConflictError, SessionNotFoundError
 from smolagents_memory.database import tables
@@ -13,9 +15,11 @@ from smolagents_memory.database.contents import delete_orphans
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
 from smolagents_memory.sessions import leases
-from smolagents_memory.sessions.journal import Position
+from smolagents_memory.sessions.entries import Position
+from smolagents_memory.sessions.leases import Lease
 
 
+_LOOK = 0.2  # seconds
 _PARTS = (tables.session_blobs, tables.records, tables.journal, tables.runs)
 _SEALED = (  # with the column that tells their rows apart
     (tables.records, "number", ("fields", "inputs")),
@@ -53,56 +57,92 @@ def make(connection: Connection, name: str, agent: dict[str, Any], **values: Any
     return int(connection.execute(made).scalar_one())
 
 
-def claim(
-    database: Database, name: str, agent: dict[str, Any], *, take_over: bool, **values: Any
-) -> tuple[Position, str]:
-    """Become the one who may write to a session, making it if need be; returns where it stands, and one's token."""
-    token, owner = leases.claim()
-    sessions = tables.sessions
+def claim(database: Database, name: str, agent: dict[str, Any], *, take_over: bool) -> Position:
+    """Become the one who may write to a session, making it if need be; returns where it stands."""
+    try:
+        with _begun(database) as (connection, lease):
+            return _claimed(connection, lease, name, agent, take_over=take_over)
+    except SessionConflictError:
+        if not _lapses(database, name):
+            raise
+    with _begun(database) as (connection, lease):
+        return _claimed(connection, lease, name, agent, take_over=take_over)
+
+
+def claim_call(database: Database, parent: Position, record: int, name: str, agent: dict[str, Any]) -> Position:
+    """The same for a call of a managed agent, which is always a new session."""
+    with _begun(database) as (connection, lease):
+        taken = [from_key(child.name).rpartition("/")[2] for child in children(connection, parent.id)]
+        number = max((int(each) for each in taken if each.isdecimal()), default=0) + 1
+        while find_to_write(connection, f"{parent.name}/{name}/{number}") is not None:  # somebody else's
+            number += 1
+        name = f"{parent.name}/{name}/{number}"
+        make(connection, name, agent, parent=parent.id, parent_record=record)
+        return _claimed(connection, lease, name, agent, take_over=False)
+
+
+@contextmanager
+def _begun(database: Database) -> Iterator[tuple[Connection, Lease]]:
+    """A transaction in which a session is claimed."""
+    with database.faults_named("written"):
+        database.prepare()  # the folder, too
+        lease = Lease(database)
     try:
         with database.writing() as connection:
-            row = find_to_write(connection, name)
-            if row is None:
-                make(connection, name, agent, **values)
-                row = get(connection, name)
-            elif row.writer is not None and not take_over and leases.is_alive(row.writer):
-                described = leases.describe(row.writer) or {}
-                raise SessionConflictError(
-                    f"session {name!r} is being written by process {described.get('process')} on "
-                    f"{described.get('host')}. Nothing was changed: wait until it detaches, or fork the session; "
-                    "attach(agent, take_over=True) shuts the other one out"
-                )
-            packed = envelope_of(connection).pack(agent, agent_spot(name))
-            connection.execute(update(sessions).where(sessions.c.id == row.id).values(writer=owner, agent=packed))
-            position = Position(row.id, row.revision, _next_record(connection, row.id), owner, name, database.file)
-            position.run = last_run_number(connection, row.id)
+            yield connection, lease
     except BaseException:
-        leases.release(token)
+        lease.release()
         raise
-    return position, token
 
 
-def let_go(database: Database, position: Position, token: str) -> None:
+def _claimed(connection: Connection, lease: Lease, name: str, agent: dict[str, Any], *, take_over: bool) -> Position:
+    row, sessions = find_to_write(connection, name), tables.sessions
+    if row is None:
+        make(connection, name, agent)
+        row = get(connection, name)
+    elif not take_over and leases.is_alive(lease.database, connection, row):
+        described = leases.describe(row.writer)
+        raise SessionConflictError(
+            f"session {name!r} is being written by process {described.get('process')} on {described.get('host')}. "
+            "Nothing was changed: wait until it detaches, or fork the session; attach(agent, take_over=True) shuts "
+            "the other one out"
+        )
+    packed = envelope_of(connection).pack(agent, agent_spot(name))
+    ours = {"writer": lease.owner, "lease": leases.term(connection), "agent": packed}
+    connection.execute(update(sessions).where(sessions.c.id == row.id).values(ours))
+    record, run = _newest(connection, tables.records, row.id, -1), _newest(connection, tables.runs, row.id, 0)
+    return Position(row.id, row.revision, record + 1, lease, name, lease.database.file, run)
+
+
+def _lapses(database: Database, name: str) -> bool:
+    """Wait for a writer on another machine to renew its lease, or to let it lapse: whether the session is free now."""
+    lease = None
+    while True:
+        with database.reading() as connection:
+            row = find(connection, name)
+            if row is None or not leases.is_alive(database, connection, row):
+                return True
+            if not leases.is_alive_elsewhere(database, connection, row) or row.lease != (lease or row.lease):
+                return False
+            lease = row.lease
+        time.sleep(_LOOK)
+
+
+def let_go(database: Database, position: Position) -> None:
     """Let others write."""
     sessions = tables.sessions
     try:
         with database.writing(position.file) as connection:
             mine = (sessions.c.id == position.id, sessions.c.writer == position.owner)
-            connection.execute(update(sessions).where(*mine).values(writer=None))
+            connection.execute(update(sessions).where(*mine).values(writer=None, lease=None))
     finally:
-        leases.release(token)
+        position.lease.release()
 
 
-def _next_record(connection: Connection, session: int) -> int:
-    table = tables.records
+def _newest(connection: Connection, table: Table, session: int, none: int) -> int:
+    """The highest number of a session's records or runs."""
     last = connection.execute(select(func.max(table.c.number)).where(table.c.session == session)).scalar()
-    return 0 if last is None else int(last) + 1
-
-
-def last_run_number(connection: Connection, session: int) -> int:
-    """The number of the newest run, 0 before the first."""
-    found = connection.execute(select(func.max(tables.runs.c.number)).where(tables.runs.c.session == session)).scalar()
-    return found or 0
+    return none if last is None else int(last)
 
 
 def children(connection: Connection, session: int) -> list[Any]:
@@ -125,7 +165,7 @@ def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
     """A new session that holds all that another one held at a revision; its blobs are shared."""
     if find_to_write(connection, name) is not None:
         raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
-    checkpoint = _checkpoint(connection, source, until)
+    checkpoint = int(source.checkpoint) if source.checkpoint <= until else 0  # of older ones nobody knows where
     agent = described_agent(envelope_of(connection), source)
     made = make(connection, name, agent, revision=until, checkpoint=checkpoint)
     for table in _PARTS:
@@ -162,11 +202,6 @@ def described_agent(envelope: Envelope, row: Any) -> dict[str, Any]:
     """What is noted of a session's agent."""
     name = from_key(row.name)
     return envelope.unpack_if_whole(row.agent, agent_spot(name), f"what is noted of the agent of session {name!r}")
-
-
-def _checkpoint(connection: Connection, source: Any, until: int) -> int:
-    """The newest checkpoint up to a revision; the beginning where that is before the newest of all."""
-    return int(source.checkpoint) if source.checkpoint <= until else 0
 
 
 def names(connection: Connection) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from smolagents.memory import ActionStep, AgentMemory, MemoryStep, TaskStep
@@ -46,6 +47,7 @@ class Follower(Listener):
     """
 
     shared = False
+    runner: int | None = None  # the thread that runs the agent
 
     def kept(self) -> tuple[Journal, RunLog] | None:
         """The journal and the run log for what happens now, or None where nobody keeps it."""
@@ -74,11 +76,11 @@ class Follower(Listener):
     def run_ended(self, run: Run, journal: Journal, log: RunLog) -> None:
         """Note how a run ended."""
         log.end(_STATES[run.outcome or INTERRUPTED], run.error)
-        journal.commit()
+        self.memory.afterwards(journal.commit)
 
     def before_callbacks(self, agent: Any, step: MemoryStep) -> None:
         """Keep a step as it is before any callback cuts it."""
-        kept = self.kept()
+        kept, self.runner = self.kept(), threading.get_ident()
         if kept is not None and hasattr(step, "timing"):  # a final answer is no step of the journal's
             kept[0].before_callbacks(step)
             kept[1].before_callbacks(step)
@@ -100,8 +102,14 @@ class Follower(Listener):
             log.follow(step)
             if is_action(step) or is_task(step):
                 self.acted(step)
-        journal.commit()
-        if journal.error is None:
+        journal.end_entry()
+        self.memory.afterwards(self._save)
+
+    def _save(self) -> None:
+        """Write what was noted. Who runs the agent waits until it is on disk: only then the next step begins."""
+        kept = self.kept()
+        if kept is not None and kept[0].commit(wait=self.shared or self.runner == threading.get_ident()):
+            journal = kept[0]
             self.memory.events.emit("saved", self.memory, steps=len(journal.live), session=journal.position.name)
 
     def _missed(self, event: Any) -> None:
@@ -110,7 +118,8 @@ class Follower(Listener):
             kept[0].appended(event.added)
             for step in event.added:
                 kept[1].follow(step)
-            kept[0].commit()
+            kept[0].end_entry()
+            self.memory.afterwards(kept[0].commit)
 
     def _edited(self, event: Any) -> None:
         kept = self.kept()

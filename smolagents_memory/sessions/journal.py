@@ -3,83 +3,33 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from smolagents.memory import MemoryStep, SystemPromptStep
-from sqlalchemy import bindparam, insert, select, update
 
 from smolagents_memory._errors import SessionConflictError, SessionStorageError
 from smolagents_memory._log import logger
 from smolagents_memory.codec.values import warn_of_losses
-from smolagents_memory.database import tables
-from smolagents_memory.database.contents import insert_blobs
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import Envelope, Spot, envelope_of
-from smolagents_memory.database.opened import FileId
-from smolagents_memory.database.statements import Prepared
 from smolagents_memory.history.changes import Snapshot
-from smolagents_memory.sessions.step_records import Kept, RecordWriter, Row
+from smolagents_memory.sessions.entries import Entry, Position, is_ours, was_written, write_entry
+from smolagents_memory.sessions.reading import Restored
+from smolagents_memory.sessions.step_records import Kept, RecordWriter
 
 
 # what code that ends with a definition or an import outputs: it is kept with the variables
 _DEFINED = frozenset(("function", "module", "type"))
 
 
-_sessions, _runs = tables.sessions.c, tables.runs.c
-_OURS = update(tables.sessions).where(
-    _sessions.id == bindparam("id_"),
-    _sessions.revision == bindparam("before"),
-    _sessions.writer == bindparam("owner_"),
-)
-_FORWARD: dict[str, Any] = {"revision": bindparam("now"), "updated": bindparam("made")}
-_CLAIM = Prepared(_OURS.values(**_FORWARD))
-_CLAIM_AT_CHECKPOINT = Prepared(_OURS.values(**_FORWARD, checkpoint=bindparam("now")))
-_RECORD = Prepared(insert(tables.records), *tables.records.c.keys())
-_CHANGES = Prepared(insert(tables.journal), *tables.journal.c.keys())
-_FIRST_OF_RUN = Prepared(insert(tables.runs), *tables.runs.c.keys())
-_OF_RUN = ("state", "started", "ended", "steps", "input_tokens", "output_tokens", "details")
-_RUN = Prepared(
-    update(tables.runs)
-    .where(_runs.session == bindparam("session_"), _runs.number == bindparam("number_"))
-    .values({name: bindparam(name) for name in _OF_RUN})
-)
-
-
-def run_spot(session: str, number: int) -> Spot:
-    """Where what is noted of a run belongs."""
-    return Spot("session_runs", session, number, "details")
-
-
 @dataclass
-class Entry:
-    """What belongs into one transaction."""
+class Attempt:
+    """Entries that were handed to the database in one transaction, and what it wrote of the last of them."""
 
-    ops: list[Any] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    blobs: dict[str, bytes] = field(default_factory=dict)
-    runs: dict[int, dict[str, Any]] = field(default_factory=dict)
-    checkpoint: bool = False
-    made: float = field(default_factory=time.time)
-
-    def __bool__(self) -> bool:
-        return bool(self.ops or self.rows or self.runs)
-
-
-@dataclass
-class Position:
-    """Where a session's journal stands."""
-
-    id: int
-    revision: int
-    next_record: int
-    owner: bytes
-    name: str
-    file: FileId | None = None
-    run: int = 0
+    entries: list[Entry]
+    changes: bytes
 
 
 class Journal:
@@ -91,11 +41,14 @@ class Journal:
         self.database, self.position = database, position
         self.live: list[Kept] = []
         self.prompt: Kept | None = None
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # held to note, never while the disk is waited for
         self.error: Exception | None = None
-        self._writer = RecordWriter(position.next_record, lambda: (kept.number for kept in self._kept_now()))
+        numbers = lambda: (kept.number for kept in self._kept_now())  # noqa: E731
+        self._writer = RecordWriter(position.next_record, numbers, lambda: len(self.live))
         self._entry = Entry()
         self._pending: deque[Entry] = deque()
+        self._writing = threading.Lock()
+        self._attempt: Attempt | None = None
         self._fresh: dict[int, tuple[Kept, Snapshot]] = {}
         self._runtime, self._fold = list(runtime), fold
         self._since_checkpoint = 0
@@ -134,12 +87,15 @@ class Journal:
     def _place(self, step: MemoryStep) -> int | None:
         return next((place for place, kept in enumerate(self.live) if kept.step is step), None)
 
-    def adopt(self, live: list[Kept], prompt: Kept | None, *, whole: bool = True) -> None:
+    def adopt(self, restored: Restored) -> None:
         """Go on from what was restored, whole or damaged."""
-        self.live, self.prompt = live, prompt
+        self.live, self.prompt = restored.live, restored.prompt
+        self._blobs_known.update(restored.blobs)
         for kept in self._kept_now():
             self._writer.adopt(kept.number, kept.step)
-        if not whole:  # places in the list are other ones now than in what was written so far
+        data = self.blobs.data  # of images, packed only to know them again
+        self.blobs.data = {name: data[name] for name in data.keys() - self._blobs_known}
+        if restored.losses:  # places in the list are other ones now than in what was written so far
             self._begin_anew()
 
     def _kept_now(self) -> list[Kept]:
@@ -226,16 +182,31 @@ class Journal:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def commit(self) -> None:
-        """Write what was noted. A failure is held for `flush` and the next commit tries again; this never raises."""
+    def end_entry(self) -> None:
+        """What was noted up to here belongs into one transaction. After a conflict nothing is kept to be written."""
         with self.lock:
-            if not self._entry and not self._pending:
+            if self._conflict is not None:
+                self._entry, self._writer.blobs.data, self._writer.losses = Entry(), {}, []
+                self._runtime.clear()
+            if not self._entry:
                 return
-            if self._entry:
-                self._since_checkpoint += 1
-                if self._since_checkpoint > max(1_000, 4 * len(self.live)):
-                    self._begin_anew()
-                self._close_entry()
+            self._since_checkpoint += 1
+            if self._since_checkpoint > max(1_000, 4 * len(self.live)):
+                self._begin_anew()
+            entry, self._entry = self._entry, Entry()
+            entry.blobs, self._writer.blobs.data = self._writer.blobs.data, {}
+            self._pending.append(entry)
+            losses, self._writer.losses = self._writer.losses, []
+        warn_of_losses([loss for loss in losses if loss not in _DEFINED], f"Session {self.position.name!r}")
+
+    def commit(self, *, wait: bool = True) -> bool:
+        """Write what was noted; returns whether all of it is on disk.
+
+        Whoever comes while another thread writes waits, or with `wait=False` goes on: that thread writes this as
+        well. A failure is held for `flush` and the next commit tries again; this never raises.
+        """
+        self.end_entry()
+        while self._pending and self._writing.acquire(blocking=wait):
             try:
                 self._write()
             except SessionConflictError as error:
@@ -244,14 +215,11 @@ class Journal:
                 self.hold(error, "the run goes on, and it is tried again with the next step")
             except Exception as error:  # noqa: BLE001 — whatever it is, it must not reach the run
                 self.hold(error, "the run goes on; this is a defect of the journal")
-
-    def _close_entry(self) -> None:
-        entry, self._entry = self._entry, Entry()
-        entry.blobs = self._writer.blobs.data
-        self._writer.blobs.data = {}
-        self._pending.append(entry)
-        losses, self._writer.losses = self._writer.losses, []
-        warn_of_losses([loss for loss in losses if loss not in _DEFINED], f"Session {self.position.name!r}")
+            finally:
+                self._writing.release()
+            if self.error is not None:
+                break
+        return not self._pending and self.error is None
 
     def hold(self, error: Exception, then: str) -> None:
         """Keep an error for `flush`; it is logged once."""
@@ -261,9 +229,8 @@ class Journal:
 
     def flush(self) -> None:
         """Write all that is still to be written; raises what prevents it."""
-        with self.lock:
-            if self._entry:
-                self._close_entry()
+        self.end_entry()
+        with self._writing:
             try:
                 self._write()
             except Exception as error:
@@ -273,22 +240,11 @@ class Journal:
 
     def check_ownership(self) -> None:
         """Raise SessionConflictError if somebody else has taken the session over."""
-        with self.lock:
-            if self._conflict is not None:
-                raise self._conflict
-            if not self._still_ours():
-                raise self._lost()
-
-    def _still_ours(self) -> bool:
-        table = tables.sessions
-        with self.database.reading(self.position.file) as connection:
-            found = connection.execute(
-                select(table.c.revision, table.c.writer).where(table.c.id == self.position.id)
-            ).one_or_none()
-        return found is not None and (found.revision, bytes(found.writer or b"")) == (
-            self.position.revision,
-            self.position.owner,
-        )
+        with self._writing:
+            self._write()
+            with self.database.reading(self.position.file) as connection:
+                if not is_ours(connection, self.position):
+                    raise self._lost()
 
     def _lost(self) -> SessionConflictError:
         self._conflict = SessionConflictError(
@@ -296,59 +252,45 @@ class Journal:
             "agent's memory is untouched: keep it with SessionManager.save_session under another name, or detach "
             "and attach again to see what the other one wrote"
         )
+        with self.lock:
+            self._pending.clear()
         return self._conflict
 
     def _write(self) -> None:
         if self._conflict is not None:
             raise self._conflict
-        if not self._pending:
+        self._settle()
+        with self.lock:
+            entries = list(self._pending)
+        if entries:
+            with self.database.writing(self.position.file) as connection:
+                changes = b""
+                for revision, entry in enumerate(entries, self.position.revision + 1):
+                    written = write_entry(connection, self.position, entry, revision, self._blobs_known)
+                    if written is None:
+                        raise self._lost()
+                    changes = written
+                self._attempt = Attempt(entries, changes)  # until it is known to be there
+            self._written(entries)
+
+    def _settle(self) -> None:
+        """A transaction failed, as far as one could tell: find out whether it is in the database all the same."""
+        if self._attempt is None:
             return
-        revision = self.position.revision
+        entries, revision = self._attempt.entries, self.position.revision + len(self._attempt.entries)
         with self.database.writing(self.position.file) as connection:
-            for entry in self._pending:
-                revision += 1
-                self._write_entry(connection, entry, revision)
-        self._blobs_known |= {name for entry in self._pending for name in entry.blobs}
-        self._pending.clear()
-        self.position.revision = revision
+            there = was_written(connection, self.position, entries[-1], revision, self._attempt.changes)
+        if there:
+            self._written(entries)
+        self._attempt = None
+
+    def _written(self, entries: list[Entry]) -> None:
+        self._attempt = None
+        self._blobs_known |= {name for entry in entries for name in entry.blobs}
+        self.position.revision += len(entries)
+        with self.lock:
+            for _ in entries:
+                self._pending.popleft()
         if self.error is not None:
             logger.warning("session %r is being written again; nothing was missed", self.position.name)
         self.error = None
-
-    def _write_entry(self, connection: Any, entry: Entry, revision: int) -> None:
-        position = self.position
-        claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1, "now": revision}
-        forward = _CLAIM_AT_CHECKPOINT if entry.checkpoint else _CLAIM
-        claimed = forward.run(connection, {**claim, "made": entry.made})
-        if claimed.rowcount != 1:
-            raise self._lost()
-        envelope = envelope_of(connection)
-        for row in entry.rows:
-            _RECORD.run(connection, self._values(envelope, row, entry.made))
-        fresh = {name: data for name, data in entry.blobs.items() if name not in self._blobs_known}
-        if fresh:
-            insert_blobs(connection, position.id, fresh)
-        changes = envelope.pack(entry.ops, Spot("session_journal", position.name, revision, "changes"))
-        _CHANGES.run(connection, {"session": position.id, "revision": revision, "changes": changes})
-        for run in entry.runs.values():
-            self._write_run(connection, run, revision)
-
-    def _values(self, envelope: Envelope, row: Row, made: float) -> dict[str, Any]:
-        spot = Spot("session_records", self.position.name, row.number, "fields")
-        inputs = row.inputs
-        return {
-            **row.listed,
-            "session": self.position.id,
-            "number": row.number,
-            "segment": row.segment,
-            "fields": envelope.pack_bytes(row.fields, spot),
-            "inputs": None if inputs is None else envelope.pack_bytes(inputs.encode(), spot._replace(column="inputs")),
-            "created": made,
-        }
-
-    def _write_run(self, connection: Any, run: dict[str, Any], revision: int) -> None:
-        spot = run_spot(self.position.name, run["number"])
-        values = {**run, "details": envelope_of(connection).pack(run["details"], spot)}
-        mine = {"session_": self.position.id, "number_": run["number"]}
-        if _RUN.run(connection, {**values, **mine}).rowcount == 0:
-            _FIRST_OF_RUN.run(connection, {**values, "session": self.position.id, "revision": revision})

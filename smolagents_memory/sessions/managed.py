@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class _Call:
     """One call of a managed agent, while it runs."""
 
-    def __init__(self, journal: Journal, token: str, run: Run) -> None:
-        self.journal, self.token, self.run = journal, token, run
+    def __init__(self, journal: Journal, run: Run) -> None:
+        self.journal, self.run = journal, run
         self.log = RunLog(journal)
 
 
@@ -101,7 +101,7 @@ class _ManagedAgent(Follower):
             call = self._calls.pop(thread)
         self.run_ended(run, call.journal, call.log)
         try:
-            directory.let_go(call.journal.database, call.journal.position, call.token)
+            directory.let_go(call.journal.database, call.journal.position)
         except SessionError as problem:
             logger.error("the session of a call of %r could not be let go: %s", self._agent.name, problem)
         if call.journal.error is not None:
@@ -109,22 +109,11 @@ class _ManagedAgent(Follower):
 
     def _open(self, run: Run) -> _Call:
         parent, database = self._parent(), self._attachment.session.database
-        with self._lock:
-            with database.reading() as connection:
-                number = len(directory.children(connection, parent.position.id)) + 1
-            name = f"{parent.position.name}/{self._agent.name}/{number}"
-            described = {"name": self._agent.name, "class": type(self._agent).__name__}
-            position, token = directory.claim(
-                database,
-                name,
-                described,
-                take_over=False,
-                parent=parent.position.id,
-                parent_record=parent.next_record,
-            )
+        described = {"name": self._agent.name, "class": type(self._agent).__name__}
+        position = directory.claim_call(database, parent.position, parent.next_record, self._agent.name, described)
         journal = Journal(database, position, (), fold)
         journal.prompted(self._agent.memory.system_prompt)
-        return _Call(journal, token, run)
+        return _Call(journal, run)
 
     def flush(self) -> None:
         """Raise what prevents a call from being written."""

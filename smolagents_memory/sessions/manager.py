@@ -19,7 +19,7 @@ from smolagents_memory.database.places import Durability, Place
 from smolagents_memory.history.files import memory_of
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import describe_agent
-from smolagents_memory.sessions.runs import INTERRUPTED, Run, described
+from smolagents_memory.sessions.runs import INTERRUPTED, described
 from smolagents_memory.sessions.session import Session
 from smolagents_memory.sessions.storing import store
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime
@@ -102,12 +102,10 @@ class SessionManager:
             found: dict[int, list[Any]] = {}
             for run in connection.execute(select(runs).order_by(runs.c.number)):
                 found.setdefault(run.session, []).append(run)
-            listed = list(
-                connection.execute(
-                    select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
-                )
-            )
-        return [_info(self.database.envelope, row, found.get(row.id, [])) for row in listed]
+            newest_first = select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
+            listed = list(connection.execute(newest_first))
+            written = {row.id for row in listed if leases.is_alive(self.database, connection, row)}
+        return [_info(self.database.envelope, row, found.get(row.id, []), row.id in written) for row in listed]
 
     def delete_session(self, session_id: str) -> bool:
         """Delete a session. Returns whether there was one; see `purge` for the last byte of it."""
@@ -121,9 +119,8 @@ class SessionManager:
         seconds = older_than.total_seconds() if isinstance(older_than, dt.timedelta) else float(older_than)
         sessions = tables.sessions
         with self.database.reading() as connection:
-            old = select(sessions.c.name).where(
-                sessions.c.parent.is_(None), sessions.c.updated < time.time() - seconds
-            )
+            unused = sessions.c.updated < time.time() - seconds
+            old = select(sessions.c.name).where(sessions.c.parent.is_(None), unused)
             names = [from_key(name) for name in connection.execute(old).scalars()]
         expired = []
         for name in names:
@@ -142,6 +139,7 @@ class SessionManager:
         checkpoint, bytes may stay in it until they are written over, and a warning in the log says so. Copies that
         you made yourself (`backup`, `export`) are yours to delete.
         """
+        leases.sweep(self.database)
         maintenance.purge(self.database)
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
@@ -153,11 +151,9 @@ class SessionManager:
         maintenance.restore_backup(self.database, Path(path))
 
 
-def _info(envelope: Envelope, row: Any, runs: list[Any]) -> SessionInfo:
-    last: Run | None = None
+def _info(envelope: Envelope, row: Any, runs: list[Any], alive: bool) -> SessionInfo:
     name = from_key(row.name)
-    if runs:
-        last = described(runs[-1], envelope, name, alive=leases.is_alive(row.writer))
+    last = described(runs[-1], envelope, name, alive=alive) if runs else None
     return SessionInfo(
         session_id=name,
         state=last.state if last else ("empty" if row.revision == 0 else INTERRUPTED),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from smolagents.memory import MemoryStep
@@ -19,13 +19,11 @@ from smolagents_memory.codec.values import new_decoder
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import read_blob
 from smolagents_memory.database.envelope import Spot, envelope_of, from_key
+from smolagents_memory.database.many import chunks
 from smolagents_memory.history.messages import InputMessages, MessageReader
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions.step_records import Kept, read_record, with_base
 from smolagents_memory.steps.kinds import is_prompt
-
-
-_BATCH = 500  # numbers in one statement
 
 
 @dataclass
@@ -143,13 +141,13 @@ def _follow(outline: Outline, change: list[Any]) -> None:
 def restore(connection: Connection, session: Any, outline: Outline) -> Restored:
     """Rebuild the steps of an outline. What is damaged is left out and named; the rest is read."""
     reader = _Reader(connection, session)
-    wanted = [pair[1] for pair in outline.known] + ([outline.prompt] if outline.prompt is not None else [])
-    steps = reader.read(wanted)
+    wanted = {pair[1] for pair in outline.known}
+    steps = reader.read(wanted if outline.prompt is None else {*wanted, outline.prompt})
     live = [_kept(steps[newest], original, newest) for original, newest in outline.known if newest in steps]
     prompt = None
     if outline.prompt is not None and is_prompt(steps.get(outline.prompt)):
         prompt = _kept(steps[outline.prompt], outline.prompt, outline.prompt)
-    for name in _blob_names(outline.runtime):
+    for name in blob_names(outline.runtime):
         try:
             reader.blobs[name]
         except KeyError:  # a dictionary of somebody's that has such a key; or else reading it will say so
@@ -163,7 +161,7 @@ def restore(connection: Connection, session: Any, outline: Outline) -> Restored:
 def read_one(connection: Connection, session: Any, number: int) -> MemoryStep:
     """One record by itself; raises SessionDamagedError if it cannot be read."""
     reader = _Reader(connection, session)
-    steps = reader.read([number])
+    steps = reader.read({number})
     if number not in steps:
         raise SessionDamagedError(
             f"record {number} cannot be read: {'; '.join(reader.losses)}; the others are untouched"
@@ -186,25 +184,22 @@ class _Reader:
         self.blobs = FetchedBlobs(partial(read_blob, connection))
         self._records: dict[int, dict[str, Any]] = {}
         self._bad: set[int] = set()
+        self._segments: set[int] = set()
 
-    def read(self, wanted: list[int]) -> dict[int, MemoryStep]:
+    def read(self, wanted: set[int]) -> dict[int, MemoryStep]:
         """The steps of these records, as far as they can be read."""
         self._fetch(wanted)
-        chains = self._chains(wanted)
+        chains = self._chains()
         referred = {number for chain in chains for _, inputs in chain for number in _references(inputs)}
         self._fetch(referred)
-        steps: dict[int, MemoryStep] = {}
         shown: dict[int, MemoryStep] = {}
-        for number in sorted({*wanted, *referred}):
+        for number in sorted(wanted | referred):
             try:
-                step = self._build(number)
+                shown[number] = self._build(number)
             except DecodeError as error:
                 if number in wanted:
                     self.losses.append(f"the step of record {number} ({error})")
-                continue
-            shown[number] = step
-            if number in wanted:
-                steps[number] = step
+        steps = {number: step for number, step in shown.items() if number in wanted}
         carriers = self._carriers(steps)
         for chain in chains:
             self._give_inputs(chain, shown, carriers)
@@ -214,12 +209,13 @@ class _Reader:
         """Read these records, and all that they build on."""
         missing = sorted(set(numbers) - self._records.keys() - self._bad)
         table = tables.records
-        for batch in _batches(missing):
-            rows = select(table.c.number, table.c.fields).where(table.c.session == self._session)
-            for number, fields in self._connection.execute(rows.where(table.c.number.in_(batch))):
+        for batch in chunks(missing):
+            rows = select(table.c.number, table.c.segment, table.c.fields).where(table.c.session == self._session)
+            for number, segment, fields in self._connection.execute(rows.where(table.c.number.in_(batch))):
                 try:
                     unpacked = self._envelope.unpack_bytes(fields, self._spot(number, "fields"))
                     self._records[number] = read_record(unpacked)
+                    self._segments.add(segment)
                 except DecodeError as error:
                     self._bad.add(number)
                     self.losses.append(f"record {number} ({error})")
@@ -240,10 +236,7 @@ class _Reader:
                 raise DecodeError(f"record {at} is missing or damaged")
             chain.append(self._records[at])
             at = self._records[at].get("base")
-        whole = chain.pop()
-        while chain:
-            whole = with_base(chain.pop(), whole)
-        return whole
+        return reduce(lambda base, record: with_base(record, base), reversed(chain))
 
     def _build(self, number: int) -> MemoryStep:
         try:
@@ -262,29 +255,22 @@ class _Reader:
     def _without_damaged_blobs(self, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields of a step with a placeholder for content that cannot be read; an image is left out."""
         damaged = set()
-        for name in set(_blob_names(fields)):
+        for name in set(blob_names(fields)):
             try:
                 self.blobs[name]
             except (DecodeError, KeyError):
                 damaged.add(name)
         images = {
-            name: [image for image in node if not damaged & set(_blob_names(image))] or None
+            name: [image for image in node if not damaged & set(blob_names(image))] or None
             for name, node in fields.items()
             if name in ("task_images", "observations_images") and isinstance(node, list)
         }
         return {name: images.get(name) if name in images else _spared(node, damaged) for name, node in fields.items()}
 
-    def _chains(self, wanted: list[int]) -> list[list[tuple[int, dict[str, Any]]]]:
-        """The chains of input messages that these records, or what they build on, are part of."""
-        table, related = tables.records, sorted(self._records)
-        segments: set[int] = set()
-        for batch in _batches(related):
-            found = (
-                select(table.c.segment).where(table.c.session == self._session, table.c.number.in_(batch)).distinct()
-            )
-            segments.update(self._connection.execute(found).scalars())
-        chains = []
-        for segment in sorted(segments):
+    def _chains(self) -> list[list[tuple[int, dict[str, Any]]]]:
+        """The chains of input messages that the records read so far are part of."""
+        table, chains = tables.records, []
+        for segment in sorted(self._segments):
             rows = select(table.c.number, table.c.inputs).where(
                 table.c.session == self._session, table.c.segment == segment, table.c.inputs.is_not(None)
             )
@@ -328,14 +314,14 @@ class _Reader:
                 object.__setattr__(step, INPUTS, inputs if at == 0 else inputs.copy())
 
 
-def _blob_names(node: Any) -> Iterator[str]:
+def blob_names(node: Any) -> Iterator[str]:
     """The blobs that a node needs."""
     if isinstance(node, dict):
         if _is_name(node.get("at")):
             yield node["at"]
         node = list(node.values())
     for part in node if isinstance(node, list) else ():
-        yield from _blob_names(part)
+        yield from blob_names(part)
 
 
 def _is_name(text: Any) -> bool:
@@ -362,8 +348,3 @@ def _references(inputs: dict[str, Any]) -> Iterator[int]:
         elif isinstance(node, dict) and "all" in node:
             first, last, stride = node["all"]
             yield from range(first, last + 1, max(1, stride))
-
-
-def _batches(numbers: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(numbers), _BATCH):
-        yield numbers[start : start + _BATCH]

@@ -11,10 +11,8 @@ from smolagents.utils import AgentMaxStepsError
 
 from smolagents_memory._errors import SessionError
 from smolagents_memory._log import logger
-from smolagents_memory.sessions import directory
-from smolagents_memory.sessions.reading import read_one
+from smolagents_memory.history.stepping import iter_steps
 from smolagents_memory.sessions.runs import last_run
-from smolagents_memory.sessions.stepping import iter_steps
 from smolagents_memory.steps.answers import answer_of
 from smolagents_memory.steps.kinds import is_action, is_task
 
@@ -62,21 +60,18 @@ def _take_back_forced_answer(memory: Any, limit: int) -> None:
 def _settle_last_step(memory: Any, answers: Mapping[str, Any]) -> None:
     """Close the calls of a step that was left in the middle; take off one that had not come to any call."""
     step = memory.steps[-1]
-    if not is_action(step) or step.observations is not None or step.error is not None:
-        unknown = set(answers)
-    elif not step.tool_calls and not getattr(step.model_output_message, "tool_calls", None):
-        if not step.is_final_answer:
-            del memory.steps[-1]
-        unknown = set(answers)
-    else:
+    calls: list[ToolCall] = []
+    if is_action(step) and step.observations is None and step.error is None:
         calls = step.tool_calls or [
             ToolCall(name=call.function.name, arguments=call.function.arguments, id=call.id)
-            for call in step.model_output_message.tool_calls
+            for call in getattr(step.model_output_message, "tool_calls", None) or ()
         ]
-        step.tool_calls = calls
-        step.observations = "\n".join(str(answers.get(call.id, NO_ANSWER)) for call in calls)
-        unknown = set(answers) - {call.id for call in calls}
-    if unknown:
+        if calls:
+            step.tool_calls = calls
+            step.observations = "\n".join(str(answers.get(call.id, NO_ANSWER)) for call in calls)
+        elif not step.is_final_answer:
+            del memory.steps[-1]
+    if unknown := set(answers) - {call.id for call in calls}:
         logger.warning("answers were given for calls that are not waiting for one: %s", sorted(unknown))
 
 
@@ -86,9 +81,4 @@ def _last_action(steps: Sequence[MemoryStep]) -> ActionStep:
 
 def _original(attachment: Attachment, step: MemoryStep) -> Any:
     """A live step as it was before any callback."""
-    original = attachment.original_of(step)
-    if original is None:
-        return step
-    with attachment.session.database.reading() as connection:
-        row = directory.get(connection, attachment.journal.position.name)
-        return read_one(connection, row, original)
+    return step if attachment.original_of(step) is None else attachment.session.original(step)

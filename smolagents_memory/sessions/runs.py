@@ -13,7 +13,8 @@ from sqlalchemy import select
 from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import Envelope
-from smolagents_memory.sessions.journal import Journal, run_spot
+from smolagents_memory.sessions.entries import OF_RUN, run_spot
+from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.steps.answers import Answer, answer_of
 from smolagents_memory.steps.kinds import is_action, is_models, is_task
 
@@ -86,16 +87,9 @@ class RunLog:
     def _begin(self, step: TaskStep) -> None:
         self.end(INTERRUPTED)  # the one before was left in the middle
         self._journal.position.run += 1
-        self._run = {
-            "number": self._journal.position.run,
-            "state": RUNNING,
-            "started": time.time(),
-            "ended": None,
-            "steps": 0,
-            "input_tokens": 0,
-            "output_tokens": 0,
-            "details": {"task": encode_value(str(step.task)), "max_steps": self.announced},
-        }
+        begun = {"number": self._journal.position.run, "state": RUNNING, "started": time.time(), "ended": None}
+        details = {"task": encode_value(str(step.task)), "max_steps": self.announced}
+        self._run = {**begun, "steps": 0, "input_tokens": 0, "output_tokens": 0, "details": details}
         self._journal.run_changed(self._run)
 
     def _count(self, step: ActionStep | PlanningStep) -> None:
@@ -129,9 +123,7 @@ def last_run(journal: Journal) -> dict[str, Any] | None:
         ).one_or_none()
     if row is None:
         return None
-    columns = ("number", "state", "started", "ended", "steps", "input_tokens", "output_tokens")
-    details = _details(journal.database.envelope, position.name, row)
-    return {**{name: getattr(row, name) for name in columns}, "details": details}
+    return _read(row, journal.database.envelope, position.name)
 
 
 def _answer_node(answer: Any) -> Any:
@@ -140,24 +132,18 @@ def _answer_node(answer: Any) -> Any:
     return encode_value(answer if short else f"[a {type(answer).__name__}; see the last step]")
 
 
-def _details(envelope: Envelope, session: str, row: Any) -> dict[str, Any]:
-    return envelope.unpack_if_whole(row.details, run_spot(session, row.number), f"what is noted of run {row.number}")
+def _read(row: Any, envelope: Envelope, session: str) -> dict[str, Any]:
+    details = envelope.unpack_if_whole(
+        row.details, run_spot(session, row.number), f"what is noted of run {row.number}"
+    )
+    return {"number": row.number, **{name: getattr(row, name) for name in OF_RUN}, "details": details}
 
 
 def described(row: Any, envelope: Envelope, session: str, *, alive: bool) -> Run:
     """A row of the table of runs, for people."""
-    details = _details(envelope, session, row)
-    state = INTERRUPTED if row.state == RUNNING and not alive else row.state
-    return Run(
-        number=row.number,
-        state=state,
-        task=decode_value(details.get("task", "")),
-        started=row.started,
-        ended=row.ended,
-        steps=row.steps,
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        max_steps=details.get("max_steps"),
-        answer=decode_value(details.get("answer")),
-        error=details.get("error"),
-    )
+    run = _read(row, envelope, session)
+    details = run.pop("details")
+    task, answer = decode_value(details.get("task", "")), decode_value(details.get("answer"))
+    if row.state == RUNNING and not alive:
+        run["state"] = INTERRUPTED
+    return Run(**run, task=task, answer=answer, max_steps=details.get("max_steps"), error=details.get("error"))

@@ -84,12 +84,12 @@ class Session:
         """
         if self._attachment is not None:
             raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
-        position, token = directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
+        position = directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
         try:
             restored = self._read()
-            self._attachment = Attachment(self, agent, position, token, restored)
+            self._attachment = Attachment(self, agent, position, restored)
         except BaseException:
-            directory.let_go(self.database, position, token)
+            directory.let_go(self.database, position)
             raise
         return self
 
@@ -141,9 +141,7 @@ class Session:
         """Put what is there into the agent, without journaling. Returns whether there was anything."""
         if not self.exists():
             return False
-        restored = self._read()
-        restored.warn(self.session_id)
-        put_into(agent, restored, (str(self.database), self.session_id))
+        put_into(agent, self._told(), (str(self.database), self.session_id))
         return True
 
     def resume(
@@ -161,13 +159,12 @@ class Session:
         task that has its answer gives that answer. A call that never got its result is closed with a note, or with
         the result given in `answers` by its call id. Attaches for as long as it takes if the session is not attached.
         """
-        if self._attachment is not None:
-            return resume(self._attachment, answers or {}, max_steps)
-        if not self.exists():
-            raise SessionNotFoundError(f"there is no session {self.session_id!r} to resume in {self.database}")
-        with self.attach(agent, take_over=take_over):
-            assert self._attachment is not None
-            return resume(self._attachment, answers or {}, max_steps)
+        if self._attachment is None:
+            if not self.exists():
+                raise SessionNotFoundError(f"there is no session {self.session_id!r} to resume in {self.database}")
+            with self.attach(agent, take_over=take_over):
+                return self.resume(agent, answers=answers, max_steps=max_steps)
+        return resume(self._attachment, answers or {}, max_steps)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -178,15 +175,11 @@ class Session:
 
     def steps(self, run: int | None = None) -> list[MemoryStep]:
         """The steps as they are in the agent's memory; of an earlier run (see `runs`) as they were at its end."""
-        restored = self._read(None if run is None else self._end_of_run(run))
-        restored.warn(self.session_id)
-        return restored.steps
+        return self._told(None if run is None else self._end_of_run(run)).steps
 
     def memory(self) -> ObservedMemory:
         """Steps and system prompt as a memory that belongs to no agent: what everything that looks at one takes."""
-        restored = self._read()
-        restored.warn(self.session_id)
-        return restored.as_memory()
+        return self._told().as_memory()
 
     @property
     def system_prompt(self) -> str | None:
@@ -199,7 +192,7 @@ class Session:
         table = tables.runs
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
-            alive = leases.is_alive(row.writer)
+            alive = leases.is_alive(self.database, connection, row)
             found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
         last = found[-1].number if found else None
         envelope, name = self.database.envelope, self.session_id
@@ -228,15 +221,18 @@ class Session:
             start = row.checkpoint if until is None or row.checkpoint <= until else 0
             return restore(connection, row, read_outline(connection, row, start, until))
 
+    def _told(self, until: int | None = None) -> Restored:
+        restored = self._read(until)
+        restored.warn(self.session_id)
+        return restored
+
     def _end_of_run(self, run: int) -> int | None:
         """The revision before the next run began; None for the newest run."""
         table = tables.runs
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
-            numbers = {
-                found.number: found.revision
-                for found in connection.execute(select(table).where(table.c.session == row.id))
-            }
+            begun = select(table.c.number, table.c.revision).where(table.c.session == row.id)
+            numbers = {run.number: run.revision for run in connection.execute(begun)}
             if run not in numbers:
                 raise SessionError(f"session {self.session_id!r} has no run {run}; it has {sorted(numbers)}")
             if run + 1 not in numbers:
@@ -246,10 +242,9 @@ class Session:
     @staticmethod
     def _before_reset(connection: Any, row: Any, revision: int) -> int:
         """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
-        table = tables.journal
-        changes = connection.execute(
-            select(table.c.changes).where(table.c.session == row.id, table.c.revision == revision)
-        ).scalar()
+        table = tables.journal.c
+        wanted = select(table.changes).where(table.session == row.id, table.revision == revision)
+        changes = connection.execute(wanted).scalar()
         noted = [] if changes is None else unpacked_changes(connection, row, revision, changes)
         reset = any(change[0] == "checkpoint" and not change[1]["live"] for change in noted)
         return revision - 1 if reset else revision
@@ -287,8 +282,7 @@ class Session:
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the memory as a portable file; `load_memory` and `import_` read it."""
-        restored = self._read()
-        restored.warn(self.session_id)
+        restored = self._told()
         memory = restored.as_memory()
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
@@ -316,7 +310,7 @@ class Session:
             row = directory.find_to_write(connection, self.session_id)
             if row is None:
                 return False
-            if row.writer is not None and leases.is_alive(row.writer):
+            if leases.is_alive(self.database, connection, row):
                 raise SessionConflictError(f"session {self.session_id!r} is being written; it was not deleted")
             directory.remove(connection, row.id)
             return True

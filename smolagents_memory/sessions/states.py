@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from smolagents_memory._errors import SessionError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.values import new_encoder, warn_of_losses
+from smolagents_memory.sessions.reading import Restored, blob_names
 from smolagents_memory.variables.runtime import typed_state
 
 
 if TYPE_CHECKING:
     from smolagents_memory.sessions.journal import Journal
-    from smolagents_memory.sessions.reading import Restored
 
 
 @dataclass
@@ -31,7 +31,9 @@ class KeptStates:
     """The typed states of one attached session, by name."""
 
     def __init__(self, journal: Journal, restored: Restored) -> None:
-        self._journal, self._restored = journal, restored
+        self._journal = journal
+        typed = self._typed = {k: node for delta in restored.runtime for k, node in delta.get("typed", {}).items()}
+        self._blobs = {name: restored.blobs[name] for name in blob_names(typed) if name in restored.blobs}
         self._kept: dict[str, _Kept] = {}
 
     def keep(self, state: Any) -> None:
@@ -43,7 +45,7 @@ class KeptStates:
                 "name of its own: TypedMemory(…, name=…)"
             )
         state.dump()  # a type that cannot become data is refused here, not at its first change
-        for data in typed_state(self._restored.runtime, name, self._restored.blobs):
+        for data in typed_state([{"typed": self._typed}], name, self._blobs):
             try:
                 state.restore(data)
             except ValueError as error:
@@ -68,14 +70,14 @@ class KeptStates:
     def _write(self, kept: _Kept) -> None:
         with self._journal.lock:
             revision = kept.state.revision  # read before the value: a change in between is written once more
-            if revision == kept.revision:  # many threads at once: the newest value was written for all of them
-                return
-            value, data = kept.state.get(), kept.state.dump()
-            encoder = new_encoder(self._journal.blobs)  # under the lock: what it puts there goes with this entry
-            self._journal.runtime({"typed": {kept.state.name: encoder.encode(data)}})
-            self._journal.commit()
-            kept.revision = revision
-        if kept.warned:
+            new = revision != kept.revision  # many threads at once: the newest value is written for all of them
+            if new:
+                value, data = kept.state.get(), kept.state.dump()
+                encoder = new_encoder(self._journal.blobs)  # under the lock: what it puts there goes with this entry
+                self._journal.runtime({"typed": {kept.state.name: encoder.encode(data)}})
+                kept.revision = revision
+        self._journal.commit()
+        if kept.warned or not new:
             return
         if encoder.losses:
             kept.warned = True

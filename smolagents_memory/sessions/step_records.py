@@ -55,11 +55,11 @@ class Row:
 class RecordWriter:
     """Writes steps as rows. Input messages refer to other records; a chain of them begins anew from time to time."""
 
-    def __init__(self, first: int, live: Callable[[], Iterable[int]]) -> None:
+    def __init__(self, first: int, live: Callable[[], Iterable[int]], length: Callable[[], int]) -> None:
         self.blobs = Blobs()
         self.losses: list[str] = []
         self.next = first
-        self._live = live
+        self._live, self._length = live, length
         self._segment = first
         self._messages = MessageWriter(self.blobs)
 
@@ -70,22 +70,20 @@ class RecordWriter:
     def write(self, step: MemoryStep, before: Kept | None = None, *, inputs_edited: bool = True) -> tuple[Row, Kept]:
         """The row for a step, or for what changed of it since it was written before."""
         number = self.next
-        if self._messages.stale:
-            self._begin_segment()
+        if self._messages.stale(self._length()):
+            self._segment, self._messages = number, self._messages.successor(set(self._live()))
         messages = self._messages
         fields = attributes(step)
         inputs = fields.get(INPUTS)
-        stored = None
-        if isinstance(inputs, list) and inputs and (before is None or inputs_edited or not before.inputs):
-            stored = messages.write(inputs)
-        same_inputs = before is not None and before.inputs and not inputs_edited
-        if stored is not None or same_inputs:
+        same = before is not None and before.inputs and not inputs_edited
+        stored = messages.write(inputs) if not same and isinstance(inputs, list) and inputs else None
+        has_inputs = same or stored is not None
+        if has_inputs:
             del fields[INPUTS]
         record, losses = step_record(step, self.blobs, fields)
         self.losses += losses + messages.losses
         messages.losses.clear()
-        kept = Kept(step, number if before is None else before.original, number)
-        kept.inputs = stored is not None or same_inputs
+        kept = Kept(step, number if before is None else before.original, number, inputs=has_inputs)
         row = Row(
             number,
             self._segment,
@@ -105,10 +103,6 @@ class RecordWriter:
             digest = _digest(json.dumps(node, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
             changed |= kept.digests.setdefault(name, digest) != digest
         return changed
-
-    def _begin_segment(self) -> None:
-        self._segment = self.next
-        self._messages = self._messages.successor(set(self._live()))
 
 
 def _listed(step: MemoryStep, kind: str) -> dict[str, Any]:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 def store(session: Session, memory: AgentMemory, described: dict[str, Any], runtime: Runtime | None) -> None:
     """Make a session hold what a memory holds."""
-    position, token = directory.claim(session.database, session.session_id, described, take_over=False)
+    position = directory.claim(session.database, session.session_id, described, take_over=False)
     try:
         restored = session._read()
         journal = Journal(session.database, position, restored.runtime, fold)
-        journal.adopt(restored.live, restored.prompt, whole=not restored.losses)
+        journal.adopt(restored)
         log = RunLog(journal)
         prompt = memory.system_prompt
         if restored.prompt is None or restored.prompt.step.system_prompt != prompt.system_prompt:
@@ -46,7 +46,7 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
             journal.runtime(delta)
         journal.flush()
     finally:
-        directory.let_go(session.database, position, token)
+        directory.let_go(session.database, position)
 
 
 def _common(old: Sequence[MemoryStep], new: Sequence[MemoryStep]) -> int:

@@ -17,6 +17,7 @@ from smolagents_memory.database.many import chunks
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
 from smolagents_memory.stores.records import Draft, Record, Use
 from smolagents_memory.stores.rows import (
+    BY_KEY,
     HISTORIES,
     RECORDS,
     Places,
@@ -69,7 +70,10 @@ class Bank:
 
     def get(self, key: str) -> Record | None:
         """The memory under `key`, archived or not."""
-        return self.get_many([key]).get(key)
+        with self.database.reading() as connection:
+            row = connection.execute(BY_KEY, {"in_scope": self.name, "of_key": as_key(key)}).first()
+            found = None if row is None else record_of(envelope_of(connection), row)
+            return found if found is not None and not found.damaged else None
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
         """The memories that are there, by key."""

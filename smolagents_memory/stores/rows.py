@@ -31,6 +31,7 @@ RECORDS = (
     .outerjoin(tables.sources, tables.sources.c.id == _items.source_id)
     .outerjoin(tables.scopes, tables.scopes.c.id == _items.scope_id)
 )
+BY_KEY = RECORDS.where(tables.scopes.c.name == bindparam("in_scope"), _items.key == bindparam("of_key"))
 BY_IDS = RECORDS.where(_items.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -140,9 +141,9 @@ def history(one: Any) -> dict[str, Any]:
 
 def _contents(envelope: Envelope, row: Any, scope: str, key: str) -> tuple[Any, dict[str, Any]]:
     if row.form & tables.ENVELOPED:
-        spot = Spot("memory_items", scope, key, "value")
-        value = envelope.unpack_bytes(row.value, spot)
-        meta = envelope.unpack_bytes(row.meta, spot._replace(column="meta"))
+        value = envelope.unpack_bytes(row.value, Spot("memory_items", scope, key, "value"))
+        none = not row.meta and not envelope.sealed  # most memories have none, and it is read faster so
+        meta = b"{}" if none else envelope.unpack_bytes(row.meta, Spot("memory_items", scope, key, "meta"))
     else:
         value, meta = envelope.bare(row.value), envelope.bare(row.meta)
     return from_key(value) if row.form & tables.TEXT else unpack(value.decode("ascii")), unpack(meta.decode("ascii"))
@@ -182,5 +183,5 @@ def contents(envelope: Envelope, record: Record, scope: str) -> dict[str, Any]:
     return {
         "form": tables.ENVELOPED | (tables.TEXT if is_text else 0),
         "value": envelope.pack_bytes(value, spot),
-        "meta": envelope.pack_bytes(meta, spot._replace(column="meta")),
+        "meta": envelope.pack_bytes(meta, spot._replace(column="meta")) if record.meta or envelope.sealed else b"",
     }

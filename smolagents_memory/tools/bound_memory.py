@@ -69,7 +69,7 @@ def _spelled(place: str | os.PathLike[str] | Place) -> str:
     """A place as it is written into a tool's source."""
     if not isinstance(place, Place):
         return os.fspath(place)
-    if place.in_ram or place.seal is not None or place.redact is not None or place.durability != "power":
+    if place.in_ram or place.seal is not None or place.durability != "power":
         raise ToolStateError(
             f"{place!r} is more than a folder or URL says, and cannot be saved with the tool; build it from a folder "
             "or URL instead, such as RecallTool('./agent_memory'), and save that"

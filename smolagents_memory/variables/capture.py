@@ -7,8 +7,7 @@ defined, and its imports. What `run()` sends anyway (`agent.state`, tools) is no
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
+import itertools
 from collections.abc import Iterable, Iterator
 from operator import is_
 from types import ModuleType
@@ -16,7 +15,7 @@ from typing import Any
 
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.blobs import Blobs
-from smolagents_memory.codec.graph import TAG
+from smolagents_memory.codec.graph import TAG, Node
 from smolagents_memory.codec.values import find_writer
 from smolagents_memory.upstream import Namespace, namespace_of
 from smolagents_memory.variables.definitions import Definitions
@@ -24,7 +23,7 @@ from smolagents_memory.variables.document import NamespaceEncoder, Part, closure
 from smolagents_memory.variables.document_edits import apply, difference
 from smolagents_memory.variables.restore import FORMAT, RestoreReport, restore_variables
 from smolagents_memory.variables.sources import deleted_names, find_imports, is_bound_by
-from smolagents_memory.variables.watch import Watch, bytes_of, is_atom
+from smolagents_memory.variables.watch import Watch, fingerprint, is_atom
 
 
 __all__ = ["ExecutorCapture", "RestoreReport", "fold", "restore_variables"]
@@ -40,6 +39,10 @@ def fold(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:
             document = {**{section: {} for section in _SECTIONS}, **copy.deepcopy(delta)}
         else:
             apply(document, delta["edits"])
+    return _filled(document)
+
+
+def _filled(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if value not in ({}, None)}
 
 
@@ -66,15 +69,13 @@ class ExecutorCapture:
         self.budget = budget
         self.untold: dict[str, str] = {}
         self._untold_before: dict[str, str] = {}
-        self._bound: dict[str, Any] = {}
-        self._tools: dict[str, Any] = {}
-        self._sent: dict[str, Any] = {}
+        self._before: tuple[dict[str, Any], ...] = ({}, {}, {})  # variables, functions, what was sent
         self._imports: dict[str, tuple[str, Any]] = {}
         self._watches: dict[str, Watch] = {}
         self._parts: dict[str, Part] = {}
         self._shared: dict[int, Part] = {}
         self._labels: dict[int, tuple[int, Any]] = {}
-        self._label_count = 0
+        self._new_labels = itertools.count(1)
         self._lost: dict[str, str] = {}
         self._ever_sent: set[str] = set()
         self._definitions = Definitions()
@@ -102,29 +103,19 @@ class ExecutorCapture:
     def _delta(self, document: dict[str, Any]) -> dict[str, Any] | None:
         before, self._document = self._document, document
         if before is None:
-            return {key: value for key, value in document.items() if value not in ({}, None)}
+            return _filled(document)
         edits = difference(before, document)
         return {"edits": edits} if edits else None
 
     def _is_unchanged(self, agent: Any, namespace: Namespace) -> bool:
         """Whether nothing at all happened. This runs after every step, so it only compares what is what."""
-        sent = agent.state
-        if self._document is None or self._document["trouble"] is not None:
+        if self._document is None or self._document["trouble"] is not None or self.untold != self._untold_before:
             return False
-        if (
-            namespace.count() != len(self._bound)
-            or len(namespace.functions) != len(self._tools)
-            or len(sent) != len(self._sent)
-        ):
+        now = (namespace.variables, namespace.functions, agent.state)
+        if [namespace.count(), *map(len, now[1:])] != list(map(len, self._before)):
             return False
-        if self.untold != self._untold_before:
-            return False
-        return (
-            _same(namespace.variables, self._bound)
-            and _same(namespace.functions, self._tools)
-            and _same(sent, self._sent)
-            and all(watch.unchanged() for watch in self._watches.values() if watch.mutable)
-        )
+        watches = (watch for watch in self._watches.values() if watch.mutable)
+        return all(map(_same, now, self._before)) and all(watch.unchanged() for watch in watches)
 
     # -- looking -----------------------------------------------------------------------------------------------
 
@@ -137,11 +128,8 @@ class ExecutorCapture:
         # run() sends all of it: what is not there as it was sent was changed by the agent's code
         self._ever_sent |= untouched | (sent.keys() & (bound.keys() | deleted_names(code)))
         aliases = {id(sent[name]): name for name in untouched if not is_atom(sent[name])}
-        variables = {
-            name: value
-            for name, value in bound.items()
-            if name not in self._imports and name not in untouched and str(name).isidentifier()
-        }
+        apart = self._imports.keys() | untouched
+        variables = {name: value for name, value in bound.items() if name not in apart and str(name).isidentifier()}
         sent_too = {name: aliases[id(value)] for name, value in variables.items() if id(value) in aliases}
         missing = {name: why for name, why in self.untold.items() if name not in bound and name not in tools}
         changed = self._watch({name: value for name, value in variables.items() if name not in sent_too}, missing)
@@ -153,11 +141,11 @@ class ExecutorCapture:
         functions = self._functions({name: each for name, each in tools.items() if name not in bound}, missing)
         overridden = {name for name in sent if name not in untouched} & self._ever_sent
         document = self._assembled(sent_too, functions, missing, overridden)
-        self._bound, self._tools, self._sent, self._untold_before = bound, tools, sent, dict(self.untold)
+        self._before, self._untold_before = (bound, tools, sent), dict(self.untold)
         return document
 
     def _find_imports(self, bound: dict[str, Any], codes: list[str]) -> dict[str, tuple[str, Any]]:
-        new = [name for name, value in bound.items() if self._bound.get(name, self) is not value]
+        new = [name for name, value in bound.items() if self._before[0].get(name, self) is not value]
         found = {name: each for code in reversed(codes) for name, each in find_imports(code).items()} if new else {}
         imports = {name: each for name, each in self._imports.items() if bound.get(name) is each[1]}
         for name in new:
@@ -185,12 +173,7 @@ class ExecutorCapture:
         return changed
 
     def _fingerprint(self, value: Any) -> bytes:
-        known = bytes_of(value)
-        if known is not None or find_writer(value) is None:
-            return known or b""
-        encoder = NamespaceEncoder(self._definitions, Blobs())
-        text = json.dumps([encoder.encode(value), sorted(encoder.blobs.data)])
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return fingerprint(value, NamespaceEncoder(self._definitions, Blobs())) if find_writer(value) else b""
 
     def _too_large(self) -> dict[str, str]:
         """What the budget has no room for: of several, the largest. An alias of what is kept costs nothing."""
@@ -198,14 +181,12 @@ class ExecutorCapture:
         for name, watch in sorted(self._watches.items(), key=lambda item: item[1].size):
             if watch.too_large:
                 missing[name] = f"{_amount(watch.size)}: more than the budget of {_amount(self.budget)}"
-            elif id(watch.value) in kept or watch.size <= left:
-                left -= 0 if id(watch.value) in kept else watch.size
+            elif id(watch.value) not in kept and watch.size > left:
+                why = f"the other variables leave no room for it in the budget of {_amount(self.budget)}"
+                missing[name] = f"{_amount(watch.size)}: {why}"
+            elif id(watch.value) not in kept:
+                left -= watch.size
                 kept.add(id(watch.value))
-            else:
-                missing[name] = (
-                    f"{_amount(watch.size)}: the other variables leave no room for it "
-                    f"in the budget of {_amount(self.budget)}"
-                )
         return missing
 
     def _encode(self, names: list[str], blobs: Blobs) -> None:
@@ -239,11 +220,9 @@ class ExecutorCapture:
         return lost
 
     def _label_of(self, value: Any) -> int:
-        known = self._labels.get(id(value))
-        if known is None:
-            self._label_count += 1
-            known = self._labels[id(value)] = (self._label_count, value)
-        return known[0]
+        if id(value) not in self._labels:
+            self._labels[id(value)] = (next(self._new_labels), value)
+        return self._labels[id(value)][0]
 
     # -- the document ------------------------------------------------------------------------------------------
 
@@ -267,11 +246,9 @@ class ExecutorCapture:
         self._shared = closure(kept.values(), self._shared)
         self._labels = {place: each for place, each in self._labels.items() if each[0] in self._shared}
         uses = set(functions.values()).union(*(part.uses for part in [*kept.values(), *self._shared.values()]))
+        aliases: dict[str, Node] = {name: {TAG: "sent", "n": other} for name, other in sent_too.items()}
         sections: dict[str, dict[str, Any]] = {
-            "variables": {
-                **{name: part.node for name, part in kept.items()},
-                **{name: {TAG: "sent", "n": other} for name, other in sent_too.items()},
-            },
+            "variables": {name: part.node for name, part in kept.items()} | aliases,
             "shared": {str(label): part.node for label, part in self._shared.items()},
             "functions": functions,
             "definitions": {str(each.number): each.record() for each in self._definitions.needed(uses)},
@@ -279,11 +256,11 @@ class ExecutorCapture:
             "overridden": dict.fromkeys(sorted(overridden), True),
             "missing": missing,
         }
-        before = self._document or _empty()
+        document = _empty()
         for section, entries in sections.items():  # in the order in which they were written before
-            old = {name: entries[name] for name in before[section] if name in entries}
-            sections[section] = {**old, **entries}
-        return {**_empty(), **sections}
+            known = (self._document or document)[section]
+            document[section] = {**{name: entries[name] for name in known if name in entries}, **entries}
+        return document
 
 
 def _same(now: dict[str, Any], then: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from enum import Enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
@@ -39,6 +40,15 @@ class Definition:
     @property
     def name(self) -> str:
         return str(self.made.__name__)
+
+    def take(self, source: str | None) -> None:
+        """This is what it was made from."""
+        try:
+            if source is None:
+                raise Refused(NO_SOURCE)
+            self.source = bare(source, keep_values=self.kind == "class" and issubclass(self.made, Enum))
+        except Refused as refused:
+            self.why = str(refused)
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
@@ -72,10 +82,10 @@ class Definitions:
     def __init__(self) -> None:
         self._known: dict[int, Definition] = {}
         self._methods: dict[int, Any] = {}  # the executor lists them among the functions for ever
-        self._count = 0
+        self._numbers = itertools.count(1)
         self._home: Any = None
         self._codes: Iterable[str] = ()
-        self._classes: dict[str, list[ast.ClassDef]] | None = None
+        self._classes: list[ast.ClassDef] | None = None  # in the codes, newest first
 
     def look_at(self, home: dict[str, Any], codes: Iterable[str]) -> None:
         """From now on `home` are the variables, and `codes` the code actions that may hold sources, newest first."""
@@ -126,26 +136,23 @@ class Definitions:
         return [found[number] for number in sorted(found)]
 
     def _add(self, kind: str, made: Any, **details: Any) -> Definition:
-        self._count += 1
-        known = self._known[id(made)] = Definition(self._count, kind, made, **details)
+        known = self._known[id(made)] = Definition(next(self._numbers), kind, made, **details)
         return known
 
     def _of_function(self, function: Any) -> Definition | None:
         made = made_by_code(function)
         if made is None:
             return None
+        known = self._add("function", function)
         if made.is_lambda:
-            return self._add("function", function, why="a lambda cannot be brought back")
-        if made.home is not self._home:
-            why = "a function made inside another one (a closure) cannot be brought back: it keeps what was around it"
-            return self._add("function", function, why=why, inner=True)
-        source = source_of(function)
-        if source is None:
-            return self._add("function", function, why=NO_SOURCE)
-        try:
-            return self._add("function", function, source=bare(source))
-        except Refused as refused:
-            return self._add("function", function, why=str(refused))
+            known.why = "a lambda cannot be brought back"
+        elif made.home is not self._home:
+            why = "it keeps what was around it"
+            known.why = f"a function made inside another one (a closure) cannot be brought back: {why}"
+            known.inner = True
+        else:
+            known.take(source_of(function))
+        return known
 
     def _of_class(self, cls: type, *, certainly_own: bool) -> Definition | None:
         if id(cls) in self._known:
@@ -161,27 +168,18 @@ class Definitions:
         self._methods.update((id(each), each) for each in made if source_of(each) is not None)
         bases = tuple(base for base in cls.__bases__ if self.of(base) is not None)
         known = self._add("class", cls, bases=bases, methods=methods)
-        try:
-            known.source = bare(text, keep_values=issubclass(cls, Enum))
-        except Refused as refused:
-            known.why = str(refused)
+        known.take(text)
         for base in map(self.of, bases):
             if base is not None and base.why:
                 known.why = known.why or f"its base {base.name} cannot be brought back: {base.why}"
         return known
 
     def _class_source(self, cls: type) -> str | None:
-        sources = self._class_sources().get(cls.__name__, ())
-        return next((ast.unparse(each) for each in sources if _may_have_made(each, cls)), None)
-
-    def _class_sources(self) -> dict[str, list[ast.ClassDef]]:
         if self._classes is None:
-            self._classes = {}
-            for code in self._codes:
-                newest_first = [each for each in top_level(code) if isinstance(each, ast.ClassDef)][::-1]
-                for each in newest_first:
-                    self._classes.setdefault(each.name, []).append(each)
-        return self._classes
+            found = (each for code in self._codes for each in reversed(top_level(code)))
+            self._classes = [each for each in found if isinstance(each, ast.ClassDef)]
+        of_that_name = (each for each in self._classes if each.name == cls.__name__)
+        return next((ast.unparse(each) for each in of_that_name if _may_have_made(each, cls)), None)
 
 
 def own_attributes(value: Any) -> dict[str, Any] | None:

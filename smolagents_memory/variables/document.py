@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,8 +11,9 @@ from typing import Any
 
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Later, Node, Write
-from smolagents_memory.codec.objects import read_fields, write_fields
-from smolagents_memory.codec.values import find_writer, readers
+from smolagents_memory.codec.objects import body_of, read_fields, write_fields
+from smolagents_memory.codec.placeholders import type_name
+from smolagents_memory.codec.values import READERS, find_writer
 from smolagents_memory.variables.definitions import Definition, Definitions, own_attributes
 
 
@@ -142,8 +142,7 @@ def _write_whole(write: Write, encoder: Encoder, value: Any, depth: int) -> dict
 
 
 def _lost_node(value: Any, why: str) -> dict[str, Node]:
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = type_name(value)
     article = "an" if name[:1].lower() in "aeiou" else "a"
     if isinstance(value, ModuleType):
         name, article = f"module {value.__name__}", "the"
@@ -153,12 +152,10 @@ def _lost_node(value: Any, why: str) -> dict[str, Node]:
 
 
 def _write_own(definition: Definition, encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    if definition.kind == "function":
-        return {"d": definition.number}
     node: dict[str, Node] = {"d": definition.number}
     if definition.bases:
         node["bases"] = [encoder.node(base, depth + 1) for base in definition.bases]
-    held = definition.attributes()
+    held = definition.attributes()  # a function has neither
     return {**node, "v": write_fields(encoder, held.items(), depth)} if held else node
 
 
@@ -175,18 +172,9 @@ def _write_object(definition: Definition, encoder: Encoder, value: Any, depth: i
     if isinstance(value, BaseException):
         node["args"] = [encoder.node(each, depth + 1) for each in value.args]
     elif built_in in _BODIES:
-        node.update({"base": built_in.__name__, "body": encoder.node(_body(built_in, value), depth + 1)})
+        node.update({"base": built_in.__name__, "body": encoder.node(body_of(built_in, value), depth + 1)})
     held = own_attributes(value)
     return {**node, "v": write_fields(encoder, held.items(), depth)} if held else node
-
-
-def _body(built_in: Any, value: Any) -> Any:
-    """What an instance of a subclass of Python's own types holds, without any method of the subclass."""
-    if built_in is dict:
-        return dict(dict.items(value))
-    if built_in in (str, bytes):
-        return built_in.__getitem__(value, slice(None))
-    return built_in.__pos__(value) if built_in in (int, float) else built_in(built_in.__iter__(value))
 
 
 def _built_in(cls: type) -> Any:
@@ -206,7 +194,7 @@ class NamespaceDecoder(Decoder):
             "own-function": lambda decoder, node, define: made[node["d"]],
             "own-object": self._read_object,
         }
-        super().__init__({**readers(), **own}, blobs)
+        super().__init__({**READERS, **own}, blobs)
         self._made, self._records = made, records
 
     def read(self, parts: list[Part], shared: Mapping[int, Part]) -> list[Any]:
@@ -249,17 +237,12 @@ class NamespaceDecoder(Decoder):
         return target if isinstance(target, Later) else read_fields(decoder, target, node.get("v", {}))
 
 
-def make_namedtuple(record: Mapping[str, Any], module: str) -> Any:
-    """The class that `collections.namedtuple` made."""
-    return namedtuple(record["name"], record["fields"], module=module)
-
-
 def _read_body(decoder: Decoder, node: dict[str, Any], cls: Any, define: Define) -> Any:
     base = next(each for each in _BODIES if each.__name__ == node["base"])
     target = define(base.__new__(cls)) if base in _FILLED else None
     plain = decoder.value(node["body"])
     if target is None:
-        return Later(lambda: base.__new__(cls, plain.get())) if isinstance(plain, Later) else base.__new__(cls, plain)
+        return Later(lambda: base.__new__(cls, plain.value)) if isinstance(plain, Later) else base.__new__(cls, plain)
     # when everything in it is built; never by a method of the agent's own class
     decoder.when_built(Later(lambda: plain), partial(_FILLED[base], target))
     return target

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections import namedtuple
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.graph import TAG
 from smolagents_memory.upstream import MADE_IN, Namespace, keep_source, namespace_of, reason_of
-from smolagents_memory.variables.document import NamespaceDecoder, Part, closure, itself, make_namedtuple
+from smolagents_memory.variables.document import NamespaceDecoder, Part, closure, itself
 from smolagents_memory.variables.sources import Refused, bare, names_needed
 
 
@@ -63,52 +64,42 @@ def restore_variables(agent: Any, folded: Mapping[str, Any], blobs: Mapping[str,
     if not folded or executor is None or report.trouble:
         return report
     if folded.get("full", FORMAT) > FORMAT:
-        report.trouble = (
-            "The Python variables were kept by a newer version of smolagents-memory: none was brought back."
-        )
+        newer = "a newer version of smolagents-memory"
+        report.trouble = f"The Python variables were kept by {newer}: none was brought back."
         return report
     namespace = namespace_of(agent)
     if namespace is None:
         kind = type(executor).__name__
-        report.missing.update(dict.fromkeys(_names(folded), f"it cannot be sent to a {kind}"))
+        names = (name for section in ("variables", "functions", "imports") for name in folded.get(section, {}))
+        report.missing.update(dict.fromkeys(names, f"it cannot be sent to a {kind}"))
         report.trouble = f"The Python variables were those of a local executor; now it is a remote one ({kind})."
         return report
     if folded.get("trouble"):
         report.trouble = f"The newest changes of the Python variables could not be kept ({folded['trouble']})."
     with namespace.ready(agent):
-        _Restoring(agent, namespace, folded, blobs, report).run()
+        _Restoring(namespace, folded, blobs, report).run(agent.state)
     return report
-
-
-def _names(folded: Mapping[str, Any]) -> Iterator[str]:
-    for section in ("variables", "functions", "imports"):
-        yield from folded.get(section, {})
 
 
 class _Restoring:
     """One restoring: imports, then definitions in the order in which they were made, then values as one graph."""
 
     def __init__(
-        self,
-        agent: Any,
-        namespace: Namespace,
-        folded: Mapping[str, Any],
-        blobs: Mapping[str, bytes],
-        report: RestoreReport,
+        self, namespace: Namespace, folded: Mapping[str, Any], blobs: Mapping[str, bytes], report: RestoreReport
     ) -> None:
-        self.agent, self.namespace = agent, namespace
-        self.folded, self.blobs, self.report = folded, blobs, report
+        self.namespace, self.folded, self.blobs, self.report = namespace, folded, blobs, report
         self.records = {int(number): record for number, record in folded.get("definitions", {}).items()}
         self.shared = {int(label): Part.of(node) for label, node in folded.get("shared", {}).items()}
         self.parts = {name: Part.of(node) for name, node in folded.get("variables", {}).items()}
         self.made: dict[int, Any] = {}
         self.failed: dict[int, str] = {}
 
-    def run(self) -> None:
+    def run(self, sent: Mapping[str, Any]) -> None:
+        """Bring all of it back, beside the variables that this run was given."""
         state, tools = self.namespace.variables, self.namespace.functions
         for name in self.folded.get("overridden", {}):
             state.pop(name, None)  # what run() sends under this name is not what the agent's code had made of it
-        self._make_way()
+        self._make_way(sent)
         for name, statement in self.folded.get("imports", {}).items():
             self._import(name, statement)
         before = dict(state)
@@ -125,20 +116,20 @@ class _Restoring:
             else:
                 self._miss(name, self.failed.get(number, "its definition is missing"))
 
-    def _make_way(self) -> None:
+    def _make_way(self, sent: Mapping[str, Any]) -> None:
         """For what the new process has under the same names: a new run's arguments, and tools."""
         state = self.namespace.variables
-        given = [name for name, value in self.agent.state.items() if name in state and state[name] is value]
+        given = [name for name, value in sent.items() if name in state and state[name] is value]
         for name in given:
             if self.parts.pop(name, None) or self.report.missing.pop(name, None):
                 self.report.restored[name] = "given by this run"
         for name in [name for name in self.parts if self.namespace.is_tool(name)]:
             self._miss(name, "a tool has this name now")
-            del self.parts[name]
 
     def _miss(self, name: str, why: str) -> None:
         self.report.missing[name] = why
         self.report.restored.pop(name, None)
+        self.parts.pop(name, None)
 
     # -- imports and definitions -------------------------------------------------------------------------------
 
@@ -156,11 +147,10 @@ class _Restoring:
     def _define(self, number: int) -> None:
         record = self.records[number]
         try:
-            made = self._made(record)
+            made = self.made[number] = self._made(record)
         except Exception as error:  # noqa: BLE001 — a base or an annotation may do anything
             self.failed[number] = reason_of(error)
             return
-        self.made[number] = made
         if record["kind"] == "function":
             return
         for name, part in self.parts.items():  # so that a class that is built on an alias of this one finds it
@@ -171,10 +161,12 @@ class _Restoring:
     def _made(self, record: Mapping[str, Any]) -> Any:
         name = record["name"]
         if record["kind"] == "namedtuple":
-            made = self.namespace.variables[name] = make_namedtuple(record, MADE_IN)
+            made = self.namespace.variables[name] = namedtuple(name, record["fields"], module=MADE_IN)
             return made
         source = bare(record["source"], keep_values=True)
-        self._check_names(source)
+        for name_needed in names_needed(source):  # the executor would take the name that looks most like it
+            if not self.namespace.knows(name_needed):
+                raise Refused(f"{name_needed} is not defined")
         place = self.namespace.functions if record["kind"] == "function" else self.namespace.variables
         before = place.get(name, _ABSENT)
         self.namespace.run(source)
@@ -189,31 +181,19 @@ class _Restoring:
             keep_source(made, source)
         return made
 
-    def _check_names(self, source: str) -> None:
-        """Refuse what the executor would not find: it would take the name that looks most like it."""
-        for name in names_needed(source):
-            if not self.namespace.knows(name):
-                raise Refused(f"{name} is not defined")
-
     # -- values ------------------------------------------------------------------------------------------------
 
     def _bind_values(self) -> None:
         state = self.namespace.variables
-        for name in list(self.parts):
-            part = self.parts[name]
+        for name, part in list(self.parts.items()):
             if itself(part, self.shared).get(TAG) == "sent":
                 self._bind_alias(name, part.node["n"])
-            else:
-                why = self._why_not(part)
-                if why:
-                    del self.parts[name]
-                    self._miss(name, why)
+            elif why := self._why_not(part):
+                self._miss(name, why)
         values, why = self._read(list(self.parts.values()))
         if why:
-            for name in list(self.parts):  # which it is
-                _, why = self._read([self.parts[name]])
-                if why:
-                    del self.parts[name]
+            for name, part in list(self.parts.items()):  # which it is
+                if why := self._read([part])[1]:
                     self._miss(name, why)
             values, _ = self._read(list(self.parts.values()))
         for name, value in zip(self.parts, values, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,12 +11,13 @@ from smolagents.memory import ActionStep, TaskStep
 from smolagents_memory._errors import DecodeError
 from smolagents_memory._log import logger
 from smolagents_memory.codec.blobs import Blobs
-from smolagents_memory.codec.values import NotKept, new_decoder, new_encoder
+from smolagents_memory.codec.placeholders import NotKept
+from smolagents_memory.codec.values import new_decoder, new_encoder
 from smolagents_memory.upstream import send_tools
 from smolagents_memory.variables.capture import ExecutorCapture
 from smolagents_memory.variables.capture import fold as fold_variables
 from smolagents_memory.variables.restore import RestoreReport, restore_variables
-from smolagents_memory.variables.watch import Watch, bytes_of
+from smolagents_memory.variables.watch import Watch, fingerprint
 
 
 VARIABLES_BUDGET = 4_000_000
@@ -54,18 +54,14 @@ class Runtime:
 
     def changes(self, step: ActionStep | TaskStep | None, blobs: Blobs) -> dict[str, Any] | None:
         """What changed since the last call, or None. Never raises."""
-        delta = {}
+        delta: dict[str, Any] = {}
         try:
-            state = self._state_changes(blobs)
-            if state:
-                delta["state"] = state
+            delta["state"] = self._state_changes(blobs)
             if self._capture is not None:
-                variables = self._capture.changes(self._agent, getattr(step, "code_action", None), blobs)
-                if variables:
-                    delta["variables"] = variables
+                delta["variables"] = self._capture.changes(self._agent, getattr(step, "code_action", None), blobs)
         except Exception:
             logger.exception("the agent's state could not be kept this time; its steps are")
-        return delta or None
+        return _filled(delta) or None
 
     def _state_changes(self, blobs: Blobs) -> dict[str, Any]:
         before, self._watches = self._watches, {}
@@ -73,38 +69,27 @@ class Runtime:
         for name, value in list(self._agent.state.items()):
             watch = before.get(name)
             if watch is None or watch.value is not value or not watch.unchanged():
-                watch = Watch(value, self._budget, lambda item: None, _fingerprint)
+                watch = Watch(value, self._budget, lambda item: None, lambda item: fingerprint(item, new_encoder()))
                 kept.append([encoder.encode(name), encoder.encode(self._within_budget(watch))])
             self._watches[name] = watch
         gone = [encoder.encode(name) for name in before if name not in self._watches]
-        return {**({"set": kept} if kept else {}), **({"gone": gone} if gone else {})}
+        return _filled({"set": kept, "gone": gone})
 
     def _within_budget(self, watch: Watch) -> Any:
-        if not watch.too_large:
-            return watch.value
         size = f"more than the budget of {self._budget / 1e6:.1f} MB"
-        return NotKept(type(watch.value).__name__, size)
-
-
-def _fingerprint(value: Any) -> bytes:
-    known = bytes_of(value)
-    return known if known is not None else hashlib.sha256(json.dumps(new_encoder().encode(value)).encode()).digest()
+        return NotKept(type(watch.value).__name__, size) if watch.too_large else watch.value
 
 
 def fold(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Many changes as one."""
     deltas = list(deltas)
-    folded: dict[str, Any] = {}
-    state = folded_state(deltas)
-    if state:
-        folded["state"] = {"set": state}
     typed = {name: node for delta in deltas for name, node in delta.get("typed", {}).items()}
-    if typed:
-        folded["typed"] = typed
-    variables = [delta["variables"] for delta in deltas if "variables" in delta]
-    if variables:
-        folded["variables"] = fold_variables(variables)
-    return folded
+    variables = fold_variables(delta["variables"] for delta in deltas if "variables" in delta)
+    return _filled({"state": _filled({"set": folded_state(deltas)}), "typed": typed, "variables": variables})
+
+
+def _filled(delta: dict[str, Any]) -> dict[str, Any]:
+    return {part: each for part, each in delta.items() if each}
 
 
 def folded_state(deltas: Iterable[dict[str, Any]]) -> list[list[Any]]:

@@ -11,8 +11,6 @@ from typing import Any
 
 # calling these with literals does nothing but make a value
 _MAKERS = {"bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"}
-
-
 _RUN_BY_SUBCLASSES = {"__init_subclass__", "__class_getitem__", "__mro_entries__"}
 
 
@@ -57,9 +55,8 @@ def _aliases(statement: ast.ImportFrom) -> Iterator[ast.alias]:
             yield alias
             continue
         module = sys.modules.get(str(statement.module))
-        names = getattr(module, "__all__", None) or [
-            each for each in getattr(module, "__dict__", {}) if each[:1] != "_"
-        ]
+        public = [each for each in getattr(module, "__dict__", {}) if each[:1] != "_"]
+        names = getattr(module, "__all__", None) or public
         yield from (ast.alias(str(name)) for name in names)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
+import json
 import sys
 import types
 import uuid
@@ -18,6 +19,8 @@ from typing import Any
 
 from PIL import Image
 
+from smolagents_memory.codec.graph import Encoder
+from smolagents_memory.codec.lazily import np
 from smolagents_memory.codec.registry import attributes, registry
 
 
@@ -53,11 +56,7 @@ class Watch:
     __slots__ = ("_fingerprint", "_held", "_length", "_marks", "_own_members", "ids", "size", "too_large", "value")
 
     def __init__(
-        self,
-        value: Any,
-        limit: int,
-        own_members: Callable[[Any], list[Any] | None],
-        fingerprint: Callable[[Any], bytes],
+        self, value: Any, limit: int, own_members: Callable[[Any], Any], fingerprint: Callable[[Any], bytes]
     ) -> None:
         self.value = value
         self.size = 0
@@ -98,9 +97,8 @@ class Watch:
                 self._enter(item, pending, limit)
             if self.size > limit:
                 self.too_large = True
-                self.ids.clear()
-                self._held.clear()
-                self._marks.clear()
+                for known in (self.ids, self._held, self._marks):
+                    known.clear()
                 return
 
     def _enter(self, item: Any, pending: list[Any], limit: int) -> None:
@@ -131,12 +129,9 @@ class Watch:
         members = self._own_members(item)
         if members is None:
             members = _attributes(item)
-        if isinstance(item, _CONTAINERS):
-            found = [] if members is None else members
-            if isinstance(item, dict):
-                return found + [*dict.keys(item), *dict.values(item)]
-            base = next(base for base in _CONTAINERS if isinstance(item, base))
-            return found + list(base.__iter__(item))  # never by a method of the agent's own class
+        for base in _CONTAINERS:
+            if isinstance(item, base):  # never by a method of the agent's own class
+                return [*(members or ()), *base.__iter__(item), *(dict.values(item) if base is dict else ())]
         return list(item.ravel().tolist()) if members is None and _is_object_array(item) else members
 
 
@@ -181,8 +176,11 @@ def _length(value: Any) -> int:
 
 
 def _is_object_array(value: Any) -> bool:
-    np = sys.modules.get("numpy")
-    return np is not None and type(value) is np.ndarray and value.dtype.kind == "O"
+    return _is_array(value) and value.dtype.kind == "O"
+
+
+def _is_array(value: Any) -> bool:
+    return sys.modules.get("numpy") is not None and type(value) is np.ndarray
 
 
 def _is_picture(value: Any) -> bool:
@@ -190,18 +188,19 @@ def _is_picture(value: Any) -> bool:
 
 
 def _never_changes(value: Any) -> bool:
-    np = sys.modules.get("numpy")
-    return isinstance(value, type) or (np is not None and isinstance(value, (np.generic, np.dtype)))
+    scalars = (np.generic, np.dtype) if sys.modules.get("numpy") is not None else ()
+    return isinstance(value, (type, *scalars))
 
 
-def bytes_of(value: Any) -> bytes | None:
-    """A fingerprint of what is nothing but bytes with a shape; None for anything else."""
-    np = sys.modules.get("numpy")
-    if np is not None and type(value) is np.ndarray and not value.dtype.hasobject:
-        head = repr((value.dtype, value.shape, value.flags.f_contiguous))
-        return hashlib.sha256(head.encode() + value.tobytes()).digest()
-    if type(value) is bytearray:
-        return hashlib.sha256(value).digest()
-    if _is_picture(value):
-        return hashlib.sha256(repr((value.mode, value.size)).encode() + value.tobytes()).digest()
-    return None
+def fingerprint(value: Any, encoder: Encoder) -> bytes:
+    """What changes when a value without members does: of its bytes and shape, or of what the encoder makes of it."""
+    data: bytes = b""
+    if _is_array(value) and not value.dtype.hasobject:
+        head, data = repr((value.dtype, value.shape, value.flags.f_contiguous)), value.tobytes()
+    elif type(value) is bytearray:
+        head, data = "", bytes(value)
+    elif _is_picture(value):
+        head, data = repr((value.mode, value.size)), value.tobytes()
+    else:
+        head = json.dumps([encoder.encode(value), sorted(encoder.blobs.data)])
+    return hashlib.sha256(head.encode() + data).digest()

@@ -25,6 +25,7 @@ from smolagents_memory import (
 )
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.places import Place
+from smolagents_memory.memory import long_term
 
 
 SPELLINGS: dict[str, Callable[[Path], Any]] = {
@@ -85,7 +86,7 @@ def test_a_password_is_used_and_never_printed(caplog: pytest.LogCaptureFixture) 
     assert "t0psecret" not in shown
 
 
-def test_a_memory_hands_its_place_on_with_the_password(postgres: str) -> None:
+def test_a_memory_hands_its_place_on_with_the_password(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a vector store of one's own the texts are kept in a SqlStore at the memory's own place."""
     from sqlalchemy.engine import make_url
 
@@ -97,10 +98,16 @@ def test_a_memory_hands_its_place_on_with_the_password(postgres: str) -> None:
         def search(self, query, top_k=5): ...
         def forget(self, key): ...
 
-    memory = EnhancedAgentMemory(given, vector_store=Vectors())
-    store = memory.long_term.keeper.bank.texts
-    assert isinstance(store, SqlStore)
-    assert store.database.engine.url.password == "s3cret"
+    made = []
+
+    class Noted(SqlStore):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            made.append(self)
+
+    monkeypatch.setattr(long_term, "SqlStore", Noted)
+    EnhancedAgentMemory(given, vector_store=Vectors())
+    assert [store.database.engine.url.password for store in made] == ["s3cret"]
 
 
 def test_a_tool_is_saved_with_a_place_that_a_word_can_say(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import socket
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from agents import code_agent, photo
 from smolagents.memory import TaskStep
 
 from smolagents_memory import Session, SessionConflictError
+from smolagents_memory.sessions import leases
 from smolagents_memory.testing import code
 
 
@@ -80,6 +83,35 @@ def hold(conn: Any, url: str, me: str, barrier: Any) -> None:
         agent = code_agent([code("final_answer(1)")], planning_interval=None)
         Session(name, url).attach(agent)
         agent.run(f"{me} was here")
+
+    answering(conn, attempt)
+
+
+def _move(lasts: float) -> None:
+    """Be on another machine, as far as others can tell: another name, and a temporary folder of one's own."""
+    tempfile.tempdir = tempfile.mkdtemp()
+    socket.gethostname = lambda: "another host"
+    leases.LASTS, leases.RENEWED = lasts, 0.3
+
+
+def hold_elsewhere(conn: Any, url: str, me: str, barrier: Any) -> None:
+    """As `hold`, on another machine."""
+    _move(lasts=3.0)
+    hold(conn, url, me, barrier)
+
+
+def attach_elsewhere(conn: Any, url: str, me: str, barrier: Any) -> None:
+    """Write one task from another machine, and go; or be told."""
+    _move(lasts=15.0)
+
+    def attempt(name: str) -> str:
+        agent = code_agent([], planning_interval=None)
+        try:
+            with Session(name, url).attach(agent):
+                agent.memory.steps.append(TaskStep(task=f"{me} was here"))
+        except SessionConflictError:
+            return "told"
+        return "wrote"
 
     answering(conn, attempt)
 

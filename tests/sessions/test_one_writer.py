@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from agents import code_agent
+from databases import emptied
 from nursery import children, nursery_that_knows_the_way  # noqa: F401 — a fixture for all tests here
-from racing import attach_at_once, hold, many_sessions, shut_each_other_out, tags
+from racing import attach_at_once, attach_elsewhere, hold, hold_elsewhere, many_sessions, shut_each_other_out, tags
 from sqlalchemy import update
 
 from smolagents_memory import Session, SessionConflictError, SessionManager
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
+from smolagents_memory.sessions import leases
+from smolagents_memory.testing import code
 
 
 TRIES = [pytest.param(25, id="25 tries"), pytest.param(500, id="500 tries", marks=pytest.mark.endurance)]
@@ -67,25 +72,110 @@ def test_a_lock_left_by_a_killed_process_is_no_obstacle(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "free"),
+    "owner",
     [
-        ({"process": 1, "started": "long ago", "host": socket.gethostname()}, True),  # its number was given again
-        ({"process": os.getpid(), "token": "of an earlier life", "host": socket.gethostname()}, True),
-        ({"process": 1, "started": "long ago", "host": "another host"}, False),  # from here nobody can tell
-        (None, True),
+        {"process": 1, "started": "long ago", "host": socket.gethostname()},  # its number was given again
+        {"process": os.getpid(), "token": "of an earlier life", "host": socket.gethostname()},
+        {"process": 1, "started": "long ago", "host": "another host"},  # that has neither lock nor lease
+        {"process": 1, "host": "another host", "token": "0" * 16, "lock": "../../etc/passwd"},
+        {"process": 1, "host": "another host", "token": "0" * 16, "lock": "0" * 16},
+        None,
     ],
 )
-def test_whether_a_lock_s_owner_lives_is_found_out(url: str, owner: object, free: bool) -> None:
+def test_who_has_neither_lock_nor_lease_is_no_obstacle(url: str, owner: object) -> None:
     Session("s", url).attach(code_agent([])).detach()
     with Database.at(url).writing() as connection:
         left = b"unreadable" if owner is None else json.dumps(owner).encode()
         connection.execute(update(tables.sessions).values(writer=left))
-    if free:
-        Session("s", url).attach(code_agent([])).detach()
-    else:
-        with pytest.raises(SessionConflictError, match="another host"):
-            Session("s", url).attach(code_agent([]))
-        Session("s", url).attach(code_agent([]), take_over=True).detach()
+    Session("s", url).attach(code_agent([])).detach()
+
+
+def test_a_writer_of_another_name_in_a_container_that_was_killed_is_no_obstacle(url: str) -> None:
+    """Another host's name, another process's number space, the same folder; or a server that sees no more of it."""
+    with children(hold_elsewhere, url, ["A"]) as (child,):
+        child.ask("s")
+        child.answer()
+        for _ in range(2):
+            with pytest.raises(SessionConflictError, match="another host"):
+                Session("s", url).attach(code_agent([]))
+        child.kill()
+        agent = code_agent([])
+        begun = time.monotonic()
+        with Session("s", url).attach(agent):
+            assert tags(agent.memory.steps) == ["A was here"]
+        assert time.monotonic() - begun < 15
+    assert SessionManager(url).sessions()[0].state == "finished"
+
+
+def test_a_lease_that_lapsed_goes_on_unless_somebody_took_it(
+    postgres: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = emptied(postgres)
+    monkeypatch.setattr(leases, "LASTS", 0.2)
+    monkeypatch.setattr(leases, "RENEWED", 1000)
+    agent = code_agent([code(f"final_answer({each})") for each in range(3)], planning_interval=None)
+    with pytest.raises(SessionConflictError), Session("s", url).attach(agent):
+        time.sleep(0.4)
+        agent.run("one", reset=False)
+        with children(attach_elsewhere, url, ["B"]) as (other,):
+            other.ask("another")
+            assert other.answer() == "wrote"
+            agent.run("two", reset=False)
+            other.ask("s")
+            assert other.answer() == "wrote"
+        agent.run("three", reset=False)
+    assert tags(Session("s", url).steps()) == ["one", "two", "B was here"]
+
+
+def test_a_clock_that_is_wrong_does_not_matter(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with children(hold_elsewhere, url, ["A"]) as (child,):
+        child.ask("s")
+        child.answer()
+        for wrong in (-1e6, 1e6):
+            monkeypatch.setattr(time, "time", lambda shift=wrong, real=time.time: real() + shift)
+            assert SessionManager(url).sessions()[0].state == "finished"
+            with pytest.raises(SessionConflictError):
+                Session("s", url).attach(code_agent([]))
+            monkeypatch.undo()
+
+
+def test_thousands_of_sessions_need_one_file_and_leave_none(tmp_path: Path) -> None:
+    psutil = pytest.importorskip("psutil")
+    database = Database.at(tmp_path)
+    database.prepare()
+    before = psutil.Process().num_fds() if hasattr(psutil.Process, "num_fds") else 0
+    held = [leases.Lease(database) for _ in range(3000)]
+    if before:
+        assert psutil.Process().num_fds() <= before + 1
+    assert len(list(tmp_path.glob("*.lock"))) == 1
+    for lease in held:
+        lease.release()
+        lease.release()
+    assert list(tmp_path.glob("*.lock")) == []
+
+
+def test_what_killed_writers_left_goes_with_the_next_writer_or_a_purge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "place[1]")
+    with children(hold, place, ["A", "B"]) as (first, second):
+        for child, name in ((first, "s"), (second, "t")):
+            child.ask(name)
+            child.answer()
+    left = lambda: list(Path(place).glob("*.lock"))  # noqa: E731
+    assert len(left()) == 2
+    Session("s", place).attach(code_agent([])).detach()
+    assert len(left()) == 1
+    SessionManager(place).purge()
+    assert len(left()) == 1  # it is new: somebody may be about to lock it
+    monkeypatch.setattr(leases, "_NOT_YET_LOCKED", -1)
+    with Session("s", place).attach(code_agent([])):
+        SessionManager(place).purge()
+        assert len(left()) == 1
+        with children(attach_elsewhere, place, ["B"]) as (other,):
+            other.ask("s")
+            assert other.answer() == "told"
+    assert left() == []
 
 
 @pytest.mark.parametrize("number", [5, pytest.param(50, marks=pytest.mark.endurance)])

@@ -27,6 +27,7 @@ def upgrade() -> None:
     sqlite = connection.dialect.name == "sqlite"
     op.execute("ALTER TABLE sessions RENAME COLUMN owner TO writer")
     op.execute("UPDATE sessions SET writer = substr(writer, 7) WHERE writer IS NOT NULL")  # no envelope any more
+    op.add_column("sessions", sa.Column("lease", sa.Float))
     op.create_index("sessions_by_parent", "sessions", ["parent"])
     (_records_in_sqlite if sqlite else _records_in_postgres)(connection)
     if sa.inspect(connection).has_table("memory_about"):

@@ -11,21 +11,10 @@ from smolagents import AgentError, AgentGenerationError, LogLevel, MultiStepAgen
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, Timing
 from smolagents.monitoring import YELLOW_HEX
 
+from smolagents_memory import upstream
 from smolagents_memory._listener import Run
 from smolagents_memory.steps.answers import answer_of, last_number, last_task
 from smolagents_memory.steps.kinds import is_models, is_plan
-from smolagents_memory.upstream import (
-    answers_of,
-    check_answer,
-    end_with,
-    finalize,
-    forced_answer,
-    make_plan,
-    open_run,
-    part_of,
-    stop_if_interrupted,
-    take_up,
-)
 
 
 def iter_steps(
@@ -66,7 +55,7 @@ def iter_steps(
     """
     if task is not None:
         given = {"reset": reset, "images": images, "additional_args": additional_args, "max_steps": max_steps}
-        run = open_run(agent, task, **given)
+        run = upstream.open_run(agent, task, **given)
         steps = RunSteps(run, agent.task, max_steps or agent.max_steps, images, number=1)
     else:
         if images is not None or additional_args is not None:
@@ -84,7 +73,7 @@ def _going_on(agent: MultiStepAgent, max_steps: int) -> RunSteps:
         raise ValueError("there is no task in the agent's memory to go on with; give one: iter_steps(agent, task)")
     task, since = memory[begun], memory[begun:]
     answer = answer_of(since, agent.state)
-    run = Run(agent) if answer is not None else take_up(agent, task, max_steps)
+    run = Run(agent) if answer is not None else upstream.take_up(agent, task, max_steps)
     steps = RunSteps(run, task.task, max_steps, task.task_images, number=last_number(since) + 1)
     if answer is not None:
         steps._answer, steps.done = answer.value, True
@@ -127,10 +116,10 @@ class RunSteps(Iterator[MemoryStep]):
     def __next__(self) -> MemoryStep:
         if self.done:
             raise StopIteration(self._answer)
-        with part_of(self._run):
+        with upstream.part_of(self._run):
             if self.step_number > self.max_steps:
                 return self._give_up()
-            stop_if_interrupted(self.agent)
+            upstream.stop_if_interrupted(self.agent)
             self.agent.step_number = self.step_number
             return self._plan() if self._plan_is_due() else self._act()
 
@@ -139,7 +128,7 @@ class RunSteps(Iterator[MemoryStep]):
         return interval is not None and (self.step_number - 1) % interval == 0 and not self._planned
 
     def _plan(self) -> PlanningStep:
-        plan = make_plan(self.agent, self.task, self.step_number)
+        plan = upstream.make_plan(self.agent, self.task, self.step_number)
         self.agent.memory.steps.append(plan)
         self._planned = True
         return plan
@@ -151,14 +140,14 @@ class RunSteps(Iterator[MemoryStep]):
         )
         agent.logger.log_rule(f"Step {self.step_number}", level=LogLevel.INFO)
         try:
-            for answer in answers_of(agent, action):
+            for answer in upstream.answers_of(agent, action):
                 self._accept(action, answer)
         except AgentGenerationError:  # the model's API failed, not the model: as in run, the caller must know
             raise
         except AgentError as error:
             action.error = error
         finally:
-            finalize(agent, action)
+            upstream.finalize(agent, action)
             agent.memory.steps.append(action)
             self.step_number += 1
             agent.step_number = self.step_number
@@ -170,18 +159,18 @@ class RunSteps(Iterator[MemoryStep]):
     def _accept(self, action: ActionStep, answer: Any) -> None:
         agent = self.agent
         agent.logger.log(Text(f"Final answer: {answer}", style=f"bold {YELLOW_HEX}"), level=LogLevel.INFO)
-        check_answer(agent, answer)
+        upstream.check_answer(agent, answer)
         action.is_final_answer = True
         self._answer = answer
 
     def _give_up(self) -> ActionStep:
         agent = self.agent
         agent.step_number = self.step_number
-        answer = forced_answer(agent, self.task, self._images)
+        answer = upstream.forced_answer(agent, self.task, self._images)
         step: ActionStep = agent.memory.steps[-1]
         self._finish(answer)
         return step
 
     def _finish(self, answer: Any) -> None:
-        self._answer = end_with(self._run, answer)
+        self._answer = upstream.end_with(self._run, answer)
         self.done = True

@@ -1,0 +1,161 @@
+"""A process that is forked off one that is attached takes nothing of its session along."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from agents import code_agent
+from racing import tags
+from smolagents.memory import TaskStep
+
+from smolagents_memory import Session, SessionConflictError, SessionManager
+from smolagents_memory.testing import code
+
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
+
+_READ = """
+import sys
+from smolagents_memory import Session
+for run in Session("s", sys.argv[1]).runs():
+    print(run.task, run.state)
+"""
+
+
+def forked(does: Callable[[], object]) -> int:
+    """What a child exits with."""
+    born = os.fork()
+    if born == 0:
+        code = 4
+        try:
+            does()
+            gc.collect()
+            code = 0
+        finally:
+            os._exit(code)  # it must never come back into pytest
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(born, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.kill(born, signal.SIGKILL)
+    os.waitpid(born, 0)
+    return -1
+
+
+def ends(session: Session, agent: Any) -> None:
+    """It does nothing at all."""
+
+
+def runs(session: Session, agent: Any) -> None:
+    with pytest.raises(SessionConflictError, match="forked"):
+        agent.run("in the child", reset=False)
+
+
+def appends(session: Session, agent: Any) -> None:
+    agent.memory.steps.append(TaskStep(task="in the child"))
+    with pytest.raises(SessionConflictError):
+        session.flush()
+
+
+def detaches(session: Session, agent: Any) -> None:
+    session.detach()
+    with pytest.raises(SessionConflictError, match="is being written"):
+        session.attach(agent)
+
+
+def deletes(session: Session, agent: Any) -> None:
+    with pytest.raises(SessionConflictError):
+        session.delete()
+
+
+def opens_its_own(session: Session, agent: Any) -> None:
+    other = code_agent([code("final_answer('mine')")], planning_interval=None)
+    name = f"a fork by {os.getpid()}"
+    with session.fork(name).attach(other):
+        assert other.run("in the child", reset=False) == "mine"
+    assert tags(Session(name, session.database.place).steps()) == ["before", "in the child"]
+
+
+@pytest.mark.parametrize("does", [ends, runs, appends, detaches, deletes, opens_its_own])
+def test_the_parents_journal_goes_on(url: str, does: Callable[[Session, Any], None]) -> None:
+    agent = code_agent([code(f"final_answer({number})") for number in range(3)], planning_interval=None)
+    session = Session("s", url)
+    with session.attach(agent):
+        agent.run("before", reset=False)
+        for _ in range(2):
+            assert forked(lambda: does(session, agent)) == 0
+        with pytest.raises(SessionConflictError, match=f"process {os.getpid()}"):
+            Session("s", url).attach(code_agent([]))
+        agent.run("after", reset=False)
+        agent.run("at the end", reset=False)
+    read = subprocess.run([sys.executable, "-c", _READ, url], capture_output=True, text=True, check=True)
+    assert read.stdout.splitlines() == ["before finished", "after finished", "at the end finished"]
+
+
+def test_what_is_in_ram_is_a_copy_of_the_childs_own(tmp_path: Any) -> None:
+    from smolagents_memory import Place
+
+    place = Place(None)
+    agent = code_agent([code("final_answer(1)"), code("final_answer(2)")], planning_interval=None)
+    session = Session("s", place)
+
+    def child() -> None:
+        runs(session, agent)
+        session.detach()
+        with Session("s", place).attach(agent):
+            assert agent.run("in the child", reset=False) == 2
+
+    with session.attach(agent):
+        agent.run("before", reset=False)
+        assert forked(child) == 0
+        agent.run("after", reset=False)
+    assert tags(SessionManager(place).session("s").steps()) == ["before", "after"]
+
+
+_EXITS = """
+import os, sys
+from smolagents_memory import Session
+from smolagents_memory.testing import ScriptedModel, code
+from smolagents import CodeAgent
+agent = CodeAgent([], ScriptedModel([code("final_answer(1)"), code("final_answer(2)")]), verbosity_level=0)
+with Session("s", sys.argv[1]).attach(agent) as session:
+    agent.run("before", reset=False)
+    born = os.fork()
+    if born == 0:
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(born, 0)[1]) == 7
+    try:
+        Session("s", sys.argv[1]).attach(agent)
+    except Exception as error:
+        assert "is being written" in str(error), error
+    agent.run("after", reset=False)
+"""
+
+
+def test_a_child_that_leaves_as_python_leaves_takes_nothing_along(url: str) -> None:
+    """Through the end of the `with` block and of the interpreter."""
+    subprocess.run([sys.executable, "-c", _EXITS, url], check=True, timeout=120)
+    assert [(run.task, run.state) for run in Session("s", url).runs()] == [
+        ("before", "finished"),
+        ("after", "finished"),
+    ]
+
+
+def test_a_child_that_outlives_its_parent_does_not_keep_its_session(url: str) -> None:
+    stays = "        os.closerange(1, 3); import time; time.sleep(60); os._exit(0)\n"
+    program = _EXITS[: _EXITS.index("        sys.exit(7)")] + stays + "    print(born, flush=True); os._exit(0)\n"
+    done = subprocess.run([sys.executable, "-c", program, url], capture_output=True, text=True, timeout=15)
+    try:
+        Session("s", url).attach(code_agent([])).detach()
+    finally:
+        os.kill(int(done.stdout), signal.SIGKILL)
