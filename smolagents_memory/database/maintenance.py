@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError
 
@@ -217,6 +217,17 @@ def _renumber(connection: Connection, last: int, gone: list[Any]) -> None:
 def _forget_words(connection: Connection) -> None:
     sqlite = "INSERT INTO memory_words(memory_words) VALUES ('delete-all')"
     connection.exec_driver_sql(sqlite if connection.dialect.name == "sqlite" else "DELETE FROM memory_words")
+
+
+def index_words_anew(connection: Connection) -> None:
+    """Make the full text from the words, and count them."""
+    _forget_words(connection)
+    _index_words(connection)
+    items, scopes = tables.items.c, tables.scopes
+    theirs = (items.scope_id == scopes.c.id, items.archived.is_(None))
+    live = select(func.count()).where(*theirs).scalar_subquery()
+    words = select(func.coalesce(func.sum(items.word_count), 0)).where(*theirs).scalar_subquery()
+    connection.execute(update(scopes).values(live=live, words=words))
 
 
 def _index_words(connection: Connection) -> None:

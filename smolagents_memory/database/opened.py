@@ -150,6 +150,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _configure(connection: sqlite3.Connection, in_ram: bool) -> None:
+    connection.text_factory = lambda data: str(data, "utf-8", "replace")  # a flipped bit must not hide whole tables
     connection.isolation_level = None  # transactions begin where we say so, not where sqlite3 guesses
     statements = ["PRAGMA secure_delete=ON", "PRAGMA foreign_keys=ON", "PRAGMA cache_size=-16000"]
     for statement in statements if in_ram else ["PRAGMA journal_mode=WAL", *statements]:

@@ -14,11 +14,12 @@ from smolagents_memory.memory.candidates_in_sql import asked_of_sql
 from smolagents_memory.memory.candidates_in_stores import StoreSource
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.recalling import Fits, Found, Source, recalled
-from smolagents_memory.memory.reembedding import reembed
+from smolagents_memory.memory.reembedding import forget_damaged, reembed
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.adapting import as_store, lost_by
 from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.records import Draft, Record, Use
+from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.store_bank import StoreBank
 from smolagents_memory.stores.vault import Vault
 
@@ -129,6 +130,12 @@ class SqlKeeper(Keeper[Bank]):
         self.bank.put(drafts, vectors.name if vectors is not None else None)
 
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
+        reread(self.vault.database, anew=True, show=show)
+        forget_damaged(self.vault)
+        return self.complete(show=show)
+
+    def complete(self, *, show: bool | None = None) -> dict[str, int]:
+        """Embed what has no vectors, and look whether Chroma holds what SQL does."""
         embedded = reembed(self.vault, show=show)
         rebuilt = self.vault.indexes.repair(self.bank.name) if self.vault.indexes is not None else 0
         return {"embedded": embedded, "rebuilt": rebuilt}

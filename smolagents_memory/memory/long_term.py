@@ -83,7 +83,7 @@ def opened_keeper(
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
         vault.checked = True
-        keeper.reindex()
+        keeper.complete()
     return keeper
 
 

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy
 from sqlalchemy import select, update
 
 from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
+from smolagents_memory.search.exact import damaged_rows
 from smolagents_memory.stores.findable import add_vectors, drop_vectors
 from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, writing_memories
 from smolagents_memory.stores.vault import Vault, missing_statement
@@ -52,6 +54,31 @@ def reembed(vault: Vault, *, show: bool | None = None) -> int:
         finally:
             vault.reembedding = False
         return done
+
+
+def forget_damaged(vault: Vault) -> None:
+    """Take vectors whose bytes were changed away, so that they are made anew."""
+    if vault.vectors is None:
+        return
+    vectors, last = tables.vectors.c, 0
+    width = vault.vectors.dimensions
+    rows = select(vectors.id, vectors.item_id, vectors.vector).order_by(vectors.id).limit(20 * BATCH)
+    mine = tables.embedders.c.name == vault.vectors.name
+    rows = rows.join(tables.embedders, tables.embedders.c.id == vectors.embedder_id).where(mine)
+    while True:
+        with vault.database.reading() as connection:
+            found = connection.execute(rows.where(vectors.id > last)).all()
+        if not found:
+            return
+        last = found[-1].id
+        whole = [row for row in found if len(row.vector) == 4 * width]
+        matrix = numpy.frombuffer(b"".join([row.vector for row in whole]), dtype=numpy.float32).reshape(-1, width)
+        bad = {row.item_id for row, damaged in zip(whole, damaged_rows(matrix), strict=True) if damaged}
+        bad |= {row.item_id for row in found} - {row.item_id for row in whole}
+        if bad:
+            with writing_memories(vault.database) as connection:
+                items = tables.items.c.id.in_(sorted(bad))
+                connection.execute(update(tables.items).where(items).values(embedder_id=None))
 
 
 def _without_vectors(vault: Vault, after: int) -> Sequence[Any]:

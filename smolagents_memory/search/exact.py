@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy
@@ -43,8 +43,7 @@ class Rows:
     def of(cls, rows: Any, dimensions: int) -> Rows:
         """From what `newer` selected."""
         ids = numpy.fromiter((row[0] for row in rows), dtype=numpy.int64, count=len(rows))
-        joined = b"".join([row[1] for row in rows])
-        return cls(ids, numpy.frombuffer(joined, dtype=numpy.float32).reshape(-1, dimensions))
+        return cls(ids, matrix_of([row[1] for row in rows], dimensions))
 
     def without(self, ids: Any) -> Rows:
         """The rows that are not among `ids`."""
@@ -96,6 +95,23 @@ class Heap:
             for mine, more in zip(found, chunk.best(queries, limit), strict=True):
                 mine.update(more)
         return [dict(sorted(each.items(), key=lambda pair: -pair[1])[:limit]) for each in found]
+
+
+def matrix_of(vectors: Sequence[bytes], dimensions: int) -> Floats:
+    """Vectors from SQL as rows. One whose bytes were changed is nothing: it must not come before all others."""
+    width = 4 * dimensions
+    joined = b"".join([vector if len(vector) == width else bytes(width) for vector in vectors])
+    matrix = numpy.frombuffer(joined, dtype=numpy.float32).reshape(-1, dimensions)
+    damaged = damaged_rows(matrix)
+    return numpy.where(damaged[:, None], numpy.float32(0), matrix) if damaged.any() else matrix
+
+
+def damaged_rows(matrix: Floats) -> NDArray[numpy.bool_]:
+    """Which rows are neither of length 1 nor nothing, as all are made."""
+    with numpy.errstate(all="ignore"):
+        lengths = numpy.einsum("ij,ij->i", matrix, matrix)
+    well: NDArray[numpy.bool_] = (numpy.abs(lengths - 1) < 0.01) | (lengths == 0)
+    return ~well
 
 
 def newer(connection: Connection, scope: int, embedder: int, last: int, most: int | None = None) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, text
+from sqlalchemy.exc import DatabaseError
 
 from smolagents_memory.database import tables
 from smolagents_memory.database.many import chunks
@@ -45,6 +46,14 @@ class SqliteText:
     def _write(self, connection: Connection, statement: str, rows: Sequence[tuple[int, int, str]]) -> None:
         if rows:
             connection.exec_driver_sql(statement, [(item, _scoped(scope, words)) for item, scope, words in rows])
+
+    def whole(self, connection: Connection) -> bool:
+        """Whether it is sound, and has a row for each memory that can be found by words."""
+        try:
+            connection.exec_driver_sql("INSERT INTO memory_words(memory_words) VALUES ('integrity-check')")
+        except DatabaseError:
+            return False
+        return _as_many(connection)
 
     def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]:
         scoped = [f"{scope}z{word}" for word in words]
@@ -96,6 +105,10 @@ class PostgresText:
                 text("DELETE FROM memory_words WHERE item_id = ANY(:items)"), {"items": [row[0] for row in rows]}
             )
 
+    def whole(self, connection: Connection) -> bool:
+        """Whether it has a row for each memory that can be found by words."""
+        return _as_many(connection)
+
     def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]:
         statement = text("SELECT count(*) FROM memory_words WHERE words @@ CAST(:query AS tsquery)")
         found: dict[str, int] = {}
@@ -120,6 +133,12 @@ class PostgresText:
             "LIMIT :limit"
         )
         return [row[0] for row in connection.execute(statement, parameters)]
+
+
+def _as_many(connection: Connection) -> bool:
+    live = "FROM memory_items WHERE archived IS NULL"  # one without any word may have a row or not
+    counts = f"(SELECT count(*) FROM memory_words) BETWEEN (SELECT count(*) {live} AND words <> '')"
+    return bool(connection.exec_driver_sql(f"SELECT {counts} AND (SELECT count(*) {live})").scalar())
 
 
 def _lexeme(scope: int, word: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-import numpy
 from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -22,7 +21,7 @@ from smolagents_memory.database.many import chunks, numbered
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION, ChromaFolder
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
-from smolagents_memory.search.exact import ExactIndex, Floats
+from smolagents_memory.search.exact import ExactIndex, Floats, matrix_of
 from smolagents_memory.search.full_text import STATE
 from smolagents_memory.search.spread import DEVIATION, with_experience
 
@@ -114,8 +113,8 @@ class Indexes:
         """The vectors of some memories: for each its memory, in how many parts that one is, and the row."""
         embedder = self.embedder_id(connection)
         rows = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
-        matrix = numpy.frombuffer(b"".join([row[2] for row in rows]), dtype=numpy.float32)
-        return [row[0] for row in rows], [row[1] for row in rows], matrix.reshape(-1, self.vectors.dimensions)
+        matrix = matrix_of([row[2] for row in rows], self.vectors.dimensions)
+        return [row[0] for row in rows], [row[1] for row in rows], matrix
 
     def spread(self, connection: Connection, scope: int, live: int, queries: Floats) -> list[tuple[float, float]]:
         """For each query the mean and deviation of its similarity to the scope's texts, from a sample."""
@@ -164,6 +163,7 @@ class Indexes:
 
         Where exact search stands in for a Chroma that failed, Chroma is tried again.
         """
+        self._samples.clear()
         for standing_in in list(self._open.values()):
             if isinstance(standing_in, ExactIndex):
                 standing_in.stays = False
@@ -247,7 +247,7 @@ class Indexes:
         ids = list(connection.execute(_IDS, {"scope": scope, "embedder": embedder}).scalars())
         ids = sorted(ids)[:: max(1, len(ids) // SAMPLE)][:SAMPLE]
         rows = [row[0] for some in chunks(ids) for row in connection.execute(_MATRIX, {"ids": some})]
-        joined = numpy.frombuffer(b"".join(rows), dtype=numpy.float32).reshape(-1, self.vectors.dimensions)
+        joined = matrix_of(rows, self.vectors.dimensions)
         self._samples[scope] = (live, joined)
         return joined
 

@@ -83,6 +83,8 @@ class Adapted(MemoryStore[Any]):
         for key, value, *meta in listed:
             if value is not None:
                 yield key, value, dict(self._known.get(key) or (meta[0] if meta else None) or {})
+            elif not self._lists:
+                self._known.pop(key, None)  # somebody else forgot it
 
     def __len__(self) -> int:
         return len(self.given) if hasattr(self.given, "__len__") else sum(1 for _ in self.items())

@@ -14,6 +14,7 @@ from smolagents_memory.stores.survey import Survey
 
 
 FIELDS = "_memory"  # the metadata entry that holds a record's own fields
+REREAD = 60.0  # seconds after which a store is read again at the earliest; that takes a thousandth of the time at most
 SURVEYED = 50_000  # memories up to which a store is read as a whole; of a larger one, what is found stands for it
 _OWN = ("key", "value", "meta", "id", "place")  # what is not written into that entry
 
@@ -25,7 +26,7 @@ class StoreBank:
         self.texts, self.vectors = texts, vectors
         self._lock = threading.RLock()
         self._survey = Survey()
-        self._size, self._look_again = 0, 0.0
+        self._size, self._look_again, self._stale = 0, 0.0, 0.0
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -61,15 +62,16 @@ class StoreBank:
         return max(self._survey.texts, self._size - self._survey.archived)
 
     def survey(self) -> Survey:
-        """What is known of the store as a whole; read again when others have changed much of it."""
+        """What is known of the store as a whole; read again after a while, or when others have changed much of it."""
         with self._lock:
             now = time.monotonic()
             if now >= self._look_again:
                 self._look_again = now + 1.0
                 self._size, known = len(self.texts), len(self._survey)
-                if self._size <= SURVEYED and abs(self._size - known) > known // 20:
+                if self._size <= SURVEYED and (now >= self._stale or abs(self._size - known) > known // 20):
                     self._survey = Survey()
                     self.seen(self._survey, self.records(archived=None))
+                    self._stale = now + max(REREAD, 1000 * (time.monotonic() - now))
             return self._survey
 
     def seen(self, survey: Survey, records: Iterable[Record]) -> None:
@@ -78,6 +80,7 @@ class StoreBank:
             for record in records:
                 if record.key not in survey:
                     survey.note(record)
+            self._bound()
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -175,6 +178,12 @@ class StoreBank:
         self.texts.add_many((record.key, record.value, {**record.meta, FIELDS: _fields(record)}) for record in records)
         for record in records:
             self._survey.note(record, there.get(record.key))
+        self._bound()
+
+    def _bound(self) -> None:
+        """Begin anew when more keys were heard of than a survey is made for: most are gone, or it is a large store."""
+        if self._survey.heard_of > 2 * SURVEYED:
+            self._survey, self._look_again = Survey(), 0.0
 
 
 def is_ours(record: Record) -> bool:

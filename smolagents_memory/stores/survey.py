@@ -30,6 +30,11 @@ class Survey:
     def __contains__(self, key: str) -> bool:
         return key in self._known
 
+    @property
+    def heard_of(self) -> int:
+        """How many keys it has numbers for."""
+        return len(self._keys)
+
     def number(self, key: str) -> int:
         """The number of a memory, as long as this survey is in use: of what was written later it is higher."""
         if key not in self._numbers:

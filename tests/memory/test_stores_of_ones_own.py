@@ -133,3 +133,45 @@ def test_what_another_memory_wrote_into_the_store_is_found_with_its_neighbours(m
     later = store_bank.time.monotonic() + 2
     monkeypatch.setattr(store_bank.time, "monotonic", lambda: later)
     assert "Teal, in the end." in [hit.value for hit in mine.recall("colour of the bridge", 3)]
+
+
+def test_what_another_process_replaced_is_counted_anew(monkeypatch):
+    """The number of entries does not tell: the store is read again after a while."""
+    from smolagents_memory.stores import store_bank
+
+    store = InMemoryStore()
+    mine, theirs = (EnhancedAgentMemory(long_term=store, vector=False, clock=lambda: 1e9) for _ in range(2))
+    mine.remember_many({"text": f"note number {n} on pumps", "key": f"k{n}"} for n in range(60))
+    assert mine.recall("pumps")
+    theirs.remember_many({"text": f"note number {n} on valves", "key": f"k{n}"} for n in range(50))
+    later = store_bank.time.monotonic() + 3600
+    monkeypatch.setattr(store_bank.time, "monotonic", lambda: later)
+    new = EnhancedAgentMemory(long_term=store, vector=False, clock=lambda: 1e9)
+    for query in ("pumps", "valves"):
+        expected, found = (each.recall(query, 60, explain=True) for each in (new, mine))
+        assert [(hit.key, hit.parts) for hit in found] == [(hit.key, hit.parts) for hit in expected]
+
+
+def test_what_is_known_of_a_large_store_does_not_grow_without_end(monkeypatch):
+    """Of one that is not read as a whole what is found is noted, up to a bound."""
+    from smolagents_memory.stores import store_bank
+
+    monkeypatch.setattr(store_bank, "SURVEYED", 100)
+    store = InMemoryStore()
+    store.add_many((f"k{n}", f"entry number{n} of the ledger") for n in range(1000))
+    memory = EnhancedAgentMemory(long_term=store, vector=False)
+    for n in range(1000):
+        assert memory.recall(f"number{n}", 1)[0].key == f"k{n}"
+    assert len(memory.long_term.keeper.bank.survey()) <= 300
+
+
+def test_an_object_that_lists_nothing_is_not_believed_to_hold_what_others_forgot():
+    """What is known of it here goes when it is seen to be gone there."""
+    given = FourMethods()
+    with pytest.warns(MemoryLossWarning):
+        memory = EnhancedAgentMemory(long_term=given)
+    memory.remember_many({"text": f"note number {n}", "key": f"k{n}"} for n in range(5))
+    for n in range(4):
+        given.forget(f"k{n}")
+    assert memory.stats()["memories"] == 1
+    assert len(memory.long_term.keeper.bank.texts._known) == 1
