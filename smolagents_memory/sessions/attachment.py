@@ -1,17 +1,21 @@
-"""A session while it is attached to an agent."""
+"""A session while it is attached to an agent, or for the moment in which a whole memory is written into it."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from smolagents.memory import ActionStep, MemoryStep, TaskStep
+from smolagents.memory import ActionStep, AgentMemory, MemoryStep, TaskStep
 
 from smolagents_memory._errors import SessionConflictError, SessionError, SessionStorageError
 from smolagents_memory._listener import Run
 from smolagents_memory._log import logger
+from smolagents_memory.codec.blobs import Blobs
+from smolagents_memory.codec.encoding import INPUTS, step_record
+from smolagents_memory.codec.registry import attributes
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.entries import Position
@@ -189,9 +193,11 @@ class Attachment(Follower):
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go without writing more."""
+        """Let go without writing more, but for what another thread has just done."""
         self.leave()
         self.managed.leave()
+        if self.journal.error is None:
+            self.journal.commit()
         self.states.let_go()
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
@@ -246,3 +252,46 @@ def describe_agent(agent: Any) -> dict[str, Any]:
     name, model = getattr(agent, "name", None), getattr(getattr(agent, "model", None), "model_id", None)
     described = {"name": name, "class": type(agent).__name__, "model_id": model}
     return {key: None if value is None else str(value) for key, value in described.items()}
+
+
+def store(session: Session, memory: AgentMemory, described: dict[str, Any], runtime: Runtime | None) -> None:
+    """Make a session hold what a memory holds."""
+    position = directory.claim(session.database, session.session_id, described, take_over=False)
+    try:
+        restored = session._read()
+        journal = Journal(session.database, position, restored.runtime, fold)
+        journal.adopt(restored)
+        log = RunLog(journal)
+        prompt = memory.system_prompt
+        if restored.prompt is None or restored.prompt.step.system_prompt != prompt.system_prompt:
+            journal.prompted(prompt)
+        old, new = restored.steps, list(memory.steps)
+        head = _common(old, new)
+        tail = _common(old[head:][::-1], new[head:][::-1])
+        added = new[head : len(new) - tail]
+        if added or len(old) > head + tail:
+            journal.spliced(head, len(old) - head - tail, added)
+        for step in added if not tail else ():
+            log.follow(step)
+        log.end(INTERRUPTED)
+        delta = runtime.changes(None, journal.blobs) if runtime is not None else None
+        if delta is not None and fold([*restored.runtime, delta]) != fold(restored.runtime):
+            journal.runtime(delta)
+        journal.flush()
+    finally:
+        directory.let_go(session.database, position)
+
+
+def _common(old: Sequence[MemoryStep], new: Sequence[MemoryStep]) -> int:
+    """How many steps are the same from the beginning on."""
+    same = 0
+    for before, after in zip(old, new, strict=False):
+        if before is not after and _content(before) != _content(after):
+            break
+        same += 1
+    return same
+
+
+def _content(step: MemoryStep) -> str:
+    fields = {name: value for name, value in attributes(step).items() if name != INPUTS}
+    return json.dumps(step_record(step, Blobs(), fields)[0])

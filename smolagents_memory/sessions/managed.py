@@ -7,6 +7,7 @@ every call stays readable.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,7 @@ class _ManagedAgent(_Caller, Follower):
 
     def run_announced(self, run: Run) -> None:
         """A call begins, when its turn has come. Within a call of its own the steps belong to that one."""
-        within = next(iter(turns.within()), None)
+        within, self.runner = next(iter(turns.within()), None), threading.get_ident()
         try:
             stay = self.stays[id(run)] = turns.take(self._agent, within, wait=self.wait)
         except SessionError as error:

@@ -18,10 +18,9 @@ from smolagents_memory.database.envelope import Envelope, from_key
 from smolagents_memory.database.places import Durability, Place
 from smolagents_memory.history.files import memory_of
 from smolagents_memory.sessions import directory, leases
-from smolagents_memory.sessions.attachment import describe_agent
+from smolagents_memory.sessions.attachment import describe_agent, store
 from smolagents_memory.sessions.runs import INTERRUPTED, described
 from smolagents_memory.sessions.session import Session
-from smolagents_memory.sessions.storing import store
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime
 
 

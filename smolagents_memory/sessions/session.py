@@ -19,11 +19,10 @@ from smolagents_memory.database.places import Durability, Place
 from smolagents_memory.history.files import load_memory, save_memory
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.sessions import directory, leases
-from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into
+from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into, store
 from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore, unpacked_changes
 from smolagents_memory.sessions.resume import resume
 from smolagents_memory.sessions.runs import Run, described
-from smolagents_memory.sessions.storing import store
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 

@@ -79,7 +79,7 @@ def unpacked(name: str, target: Path) -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def golden_postgres(request: pytest.FixtureRequest) -> Callable[[], str]:
     """Gives the URL of a database that was loaded from the dump, a new one each time."""
     url = request.getfixturevalue("postgres")

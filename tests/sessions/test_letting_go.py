@@ -14,7 +14,7 @@ from PIL import Image
 from smolagents.memory import ActionStep, TaskStep
 
 from smolagents_memory import Session
-from smolagents_memory.sessions.storing import store
+from smolagents_memory.sessions.attachment import store
 from smolagents_memory.testing import code
 
 
