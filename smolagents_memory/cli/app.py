@@ -70,6 +70,13 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
+def named(storage: str) -> str:
+    """A place as it may be shown: without its password."""
+    from smolagents_memory.database.places import Place
+
+    return str(Place(storage)) if "://" in storage else storage
+
+
 def console() -> Console:
     """Where results are printed."""
     return Console(soft_wrap=not sys.stdout.isatty())

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from smolagents_memory import __version__
 from smolagents_memory._errors import SmolagentsMemoryError
-from smolagents_memory.cli.app import STORAGE, AsJson, Storage, command, console, print_json
+from smolagents_memory.cli.app import STORAGE, AsJson, Storage, command, console, named, print_json
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _database(storage: str) -> Iterator[Finding]:
         return
     version = _told(lambda: manager.database.version() or "none")
     well = version == tables.HEAD
-    remedy = "" if well else f"smolagents-memory migrate --storage {storage}"
+    remedy = "" if well else f"smolagents-memory migrate --storage {named(storage)}"
     yield Finding("schema", version, well, remedy)
     if path is not None:
         yield _integrity(path)

@@ -29,7 +29,9 @@ def _manager(storage: str, *, must_exist: bool = True) -> Any:
 def _session(storage: str, session_id: str) -> Any:
     session = _manager(storage).session(session_id)
     if not session.exists():
-        app.fail(f"there is no session {session_id!r} in {storage!r}; `smolagents-memory sessions` names all")
+        app.fail(
+            f"there is no session {session_id!r} in {app.named(storage)!r}; `smolagents-memory sessions` names all"
+        )
     return session
 
 
@@ -213,7 +215,7 @@ def backup(
     """
     with app.console().status("copying …"):
         written = _manager(storage).backup(path)
-    _tell_written(f"A copy of {storage!r}", written, as_json)
+    _tell_written(f"A copy of {app.named(storage)!r}", written, as_json)
 
 
 @command("migrate")
@@ -230,6 +232,6 @@ def migrate(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
     if as_json:
         app.print_json({"before": before, "now": HEAD})
     elif before == HEAD:
-        app.say(f"{storage!r} has the newest schema, {HEAD}.")
+        app.say(f"{app.named(storage)!r} has the newest schema, {HEAD}.")
     else:
-        app.say(f"{storage!r} was brought from schema {before or 'none'} to {HEAD}.")
+        app.say(f"{app.named(storage)!r} was brought from schema {before or 'none'} to {HEAD}.")

@@ -115,7 +115,7 @@ class Opened:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         connecting = {"check_same_thread": False, "timeout": WAIT}
         engine = create_engine(self._url, connect_args=connecting, **options)
-        in_ram = self.in_ram  # the engine must not hold who holds it: nobody would ever dispose of it
+        in_ram = self.in_ram  # an engine that holds this object would keep it, and all of its connections, for ever
         event.listen(engine, "connect", lambda connection, _: _configure(connection, in_ram))
         event.listen(engine, "begin", _begin_sqlite)
         return engine

@@ -8,9 +8,14 @@ from types import TracebackType
 
 
 class Guard:
-    """A lock that its holder may take again. What its holder asks for `afterwards` is done once it is free."""
+    """A lock that its holder may take again. What its holder asks for `afterwards` is done once it is free.
 
-    def __init__(self) -> None:
+    Args:
+        last: What is done at the end of that, whoever it was.
+    """
+
+    def __init__(self, last: Callable[[], object]) -> None:
+        self._last = last
         self._lock = threading.RLock()
         self._holder: int | None = None
         self._depth = 0
@@ -27,7 +32,7 @@ class Guard:
         self._depth -= 1
         work: list[Callable[[], object]] = []
         if not self._depth:
-            self._holder, work, self._work = None, self._work, []
+            self._holder, work, self._work = None, [*self._work, self._last], []
         self._lock.release()
         for each in work:
             each()

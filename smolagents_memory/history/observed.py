@@ -30,7 +30,7 @@ class ObservedSteps(list[MemoryStep]):
     """A list that tells its memory of every change to it. Copies and pickles of it are plain lists."""
 
     _memory: ObservedMemory | None = None
-    _guard = Guard()  # of lists that belong to no memory any more; a memory's own list has its memory's
+    _guard = Guard(lambda: None)  # of lists that belong to no memory any more; a memory's own list has its memory's
 
     def _splice(self, start: int, stop: int, new: Iterable[MemoryStep]) -> None:
         added = list(new)
@@ -94,7 +94,8 @@ class ObservedMemory(AgentMemory):
 
     - `steps_changed`: `start`, `removed` and `added` (tuples of steps), `reset` (whether the memory was reset).
     - `step_edited`: `step`, its `index`, and `inputs_edited`, whether its input messages were. Edits inside a step
-      are found when the next change is told, at `flush()`, and when the last listener leaves.
+      are found when the next change is told, at `flush()`, and when the last listener leaves; those in the calls of
+      a step's output message only at `flush()` and then.
     - `system_prompt_changed`: `system_prompt`, the step.
     - `stale_steps_changed`: `added`, to a list that has been replaced since: they are not in the memory.
     - `saved` and `restored`: `steps`, how many, and where: `path` or `session`.
@@ -120,8 +121,8 @@ class ObservedMemory(AgentMemory):
         super().__init__(system_prompt)
 
     def _prepare(self) -> None:
-        self.events = Events()
-        self._lock = Guard()
+        self.events, self._first = Events(), Events()
+        self._lock = Guard(self.events.deliver)
         self._steps = self._owned([])
         self._snapshots: Snapshots | None = None
         self._listeners: set[object] = set()
@@ -130,18 +131,27 @@ class ObservedMemory(AgentMemory):
 
     def on(self, event: str, fn: Listener, *, weak: bool = False) -> Callable[[], None]:
         """Call `fn(event)` whenever `event` happens ("*" for all); returns a function that ends it."""
+        return self._listened(functools.partial(self.events.on, event, fn, weak=weak))
+
+    def on_first(self, event: str, fn: Listener) -> Callable[[], None]:
+        """For who takes notes: as `on`, but told before all others, and while nobody else can change the memory."""
+        return self._listened(functools.partial(self._first.on, event, fn))
+
+    def _listened(self, listen: Callable[[], Callable[[], None]]) -> Callable[[], None]:
         with self._lock:
             if self._snapshots is None:
                 self._snapshots = Snapshots(self._steps)
-            end = self.events.on(event, fn, weak=weak)
+            end = listen()
             self._listeners.add(end)
 
         def off() -> None:
             with self._lock:
-                if end in self._listeners:
-                    self._listeners.discard(end)
-                    self.flush()
-                    end()
+                if end not in self._listeners:
+                    return
+                self._listeners.discard(end)
+            self.flush()
+            with self._lock:
+                end()
                 if not self._listeners:
                     self._snapshots = None
 
@@ -151,10 +161,14 @@ class ObservedMemory(AgentMemory):
         """Look for edits inside the steps now, thoroughly, and tell them."""
         with self._lock:
             self._find_edits(thorough=True)
-            self.events.deliver()
+            self._first.deliver()
+
+    def _post(self, event: str, source: Any, **data: Any) -> None:
+        self._first.post(event, source, **data)
+        self.events.post(event, source, **data)
 
     def afterwards(self, work: Callable[[], object]) -> None:
-        """For a listener: do what takes long when nobody has to wait for it with the next change."""
+        """For who takes notes: do what takes long when others may change the memory, before the others are told."""
         self._lock.afterwards(work)
 
     # -- what smolagents uses ----------------------------------------------------------------------------------
@@ -179,8 +193,8 @@ class ObservedMemory(AgentMemory):
             before = getattr(self, "_system_prompt", None)
             self._system_prompt = step
             if getattr(before, "system_prompt", None) != getattr(step, "system_prompt", None):
-                self.events.post(SYSTEM_PROMPT_CHANGED, self, system_prompt=step)
-                self.events.deliver()
+                self._post(SYSTEM_PROMPT_CHANGED, self, system_prompt=step)
+                self._first.deliver()
 
     def reset(self) -> None:
         """Forget all steps; the system prompt stays."""
@@ -212,8 +226,8 @@ class ObservedMemory(AgentMemory):
         with self._lock:
             if steps is not self._steps:  # a reference from before the list was replaced: its changes are not ours
                 list.__setitem__(steps, slice(start, stop), added)
-                self.events.post(STALE_STEPS_CHANGED, self, added=tuple(added))
-                self.events.deliver()
+                self._post(STALE_STEPS_CHANGED, self, added=tuple(added))
+                self._first.deliver()
                 return
             self._find_edits()
             removed = tuple(steps[start:stop])
@@ -224,19 +238,19 @@ class ObservedMemory(AgentMemory):
 
     def _change(self, start: int, removed: tuple[Any, ...], added: tuple[Any, ...], reset: bool) -> None:
         if removed or added or reset:
-            self.events.post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
-        self.events.deliver()
+            self._post(STEPS_CHANGED, self, start=start, removed=removed, added=added, reset=reset)
+        self._first.deliver()
 
     def _find_edits(self, *, thorough: bool = False) -> None:
         if self._snapshots is None:
             return
         for at, found in self._snapshots.edited(thorough=thorough):
-            self.events.post(STEP_EDITED, self, step=found.step, index=at, inputs_edited=found.inputs_edited)
+            self._post(STEP_EDITED, self, step=found.step, index=at, inputs_edited=found.inputs_edited)
 
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_lock", "_steps", "_snapshots", "_listeners"}
+        hidden = {"events", "_first", "_lock", "_steps", "_snapshots", "_listeners"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
@@ -16,7 +17,7 @@ from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.entries import Position
 from smolagents_memory.sessions.following import Follower, observed
 from smolagents_memory.sessions.journal import Journal
-from smolagents_memory.sessions.managed import ManagedAgents
+from smolagents_memory.sessions.managed import ManagedAgents, managed_by
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
 from smolagents_memory.sessions.states import KeptStates
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from smolagents_memory.sessions.session import Session
 
 
+_OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled")
+
+
 class Attachment(Follower):
     """Keeps one agent's journal: restores it, follows the agent, and lets go of it at the end."""
 
@@ -37,13 +41,20 @@ class Attachment(Follower):
         self.session, self.agent = session, agent
         self._overridden = overridden_names(restored.runtime)
         self._place = (str(session.database), session.session_id)
-        adopted = self._steps_to_adopt(restored)
         self.journal = Journal(session.database, position, restored.runtime, fold)
         self.states = KeptStates(self.journal, restored)
         self.log = RunLog(self.journal, last_run(self.journal))
         self.runtime = Runtime(agent, session.variables_budget)
         self.report = RestoreReport()
-        restored.warn(session.session_id)
+        with _all_or_nothing([agent, *managed_by(agent)]) as undo:
+            memory = observed(agent)
+            self.managed = ManagedAgents(self)
+            undo.callback(self.managed.leave)
+            self._begin(memory, restored, undo)
+
+    def _begin(self, memory: ObservedMemory, restored: Restored, undo: ExitStack) -> None:
+        agent, adopted = self.agent, self._steps_to_adopt(restored)
+        restored.warn(self.session.session_id)
         if not adopted:
             self.report = put_into(agent, restored, self._place)
             self.journal.adopt(restored)
@@ -51,10 +62,9 @@ class Attachment(Follower):
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
-        memory = observed(agent)
         memory.journaled_in = self._place
-        self.managed = ManagedAgents(self)
         self.follow(agent)
+        undo.callback(self.leave)
         if adopted:
             self.journal.prompted(memory.system_prompt)
             self.journal.spliced(0, 0, list(memory.steps))
@@ -191,6 +201,29 @@ class Attachment(Follower):
         except SessionStorageError as error:
             if self.journal.error is None:  # otherwise it was said
                 logger.error("session %r could not be let go: %s", self.session.session_id, error)
+
+
+@contextmanager
+def _all_or_nothing(agents: list[Any]) -> Iterator[ExitStack]:
+    """Leave the memories of agents as they were, and undo what is put down, unless all of it could be done."""
+    with ExitStack() as undo:
+        for agent in agents:
+            undo.callback(_put_back, agent, agent.memory, _held_by(agent.memory))
+        yield undo
+        undo.pop_all()
+
+
+def _held_by(memory: Any) -> dict[str, Any]:
+    held = {name: getattr(memory, name) for name in _OF_MEMORY if hasattr(memory, name)}
+    return {**held, "steps": list(memory.steps)}
+
+
+def _put_back(agent: Any, memory: Any, held: dict[str, Any]) -> None:
+    agent.memory = memory
+    if _same_objects(memory.steps, held["steps"]):
+        del held["steps"]
+    for name, value in held.items():
+        setattr(memory, name, value)
 
 
 def _same_objects(steps: Sequence[MemoryStep], others: Sequence[MemoryStep]) -> bool:

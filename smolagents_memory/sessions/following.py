@@ -60,13 +60,13 @@ class Follower(Listener):
         """Listen to an agent and its memory."""
         memory = self.memory = observed(agent)
         self._off = [
-            memory.on(STEPS_CHANGED, self._changed),
-            memory.on(STEP_EDITED, self._edited),
-            memory.on(SYSTEM_PROMPT_CHANGED, self._prompted),
-            watch(agent, self),
+            watch(agent, self),  # the only one that may fail
+            memory.on_first(STEPS_CHANGED, self._changed),
+            memory.on_first(STEP_EDITED, self._edited),
+            memory.on_first(SYSTEM_PROMPT_CHANGED, self._prompted),
         ]
         if self.shared:  # one call's reset replaces the list into which another one is just about to put its task
-            self._off.append(memory.on(STALE_STEPS_CHANGED, self._missed))
+            self._off.append(memory.on_first(STALE_STEPS_CHANGED, self._missed))
 
     def leave(self) -> None:
         """Listen no more; edits that were not told yet are told first."""

@@ -36,6 +36,8 @@ class Session:
         durability: "power": a step that was journaled survives a power cut. "process": it survives the death of the
             process; faster where the disk is slow. A `Place` says it itself.
         variables_budget: How many bytes of a CodeAgent's Python variables, and of `agent.state`, are kept.
+        concurrent_calls: Let calls of one managed agent run at the same time, in the one memory that it has: then
+            what each did stays readable. Else they wait for each other, and each call's memory can be restored.
 
     Nothing is opened before it is needed.
 
@@ -61,12 +63,13 @@ class Session:
         *,
         durability: Durability | None = None,
         variables_budget: int = VARIABLES_BUDGET,
+        concurrent_calls: bool = False,
     ) -> None:
         if not isinstance(session_id, str):
             raise TypeError(f"a session's id is a string, not {type(session_id).__name__}")
         self.session_id = session_id
         self.database = Database.at(url, durability)
-        self.variables_budget = variables_budget
+        self.variables_budget, self.concurrent_calls = variables_budget, concurrent_calls
         self._attachment: Attachment | None = None
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from agents import code_agent, photo
 from program import command
+from sqlalchemy.engine import make_url
 
 from smolagents_memory import Session, SessionManager, load_memory
 from smolagents_memory.testing import code
@@ -52,6 +53,15 @@ def test_a_session_is_shown_and_replayed_as_text_and_never_as_markup(place: Path
     assert [step["step"] for step in told["steps"]] == ["TaskStep", "ActionStep", "ActionStep"]
     assert told["runs"][0]["answer"] == 42
     assert as_json("replay", "done", cwd=place)[0]["role"]
+
+
+def test_a_password_in_a_url_is_not_printed(postgres: str, tmp_path: Path) -> None:
+    url = make_url(postgres).set(password="s3cret").render_as_string(hide_password=False)
+    asked = [("migrate",), ("migrate",), ("backup", "b.db"), ("show", "nobody"), ("sessions",), ("doctor",)]
+    done = [command(*each, "--storage", url, cwd=tmp_path) for each in asked]
+    assert all("s3cret" not in each.stdout + each.stderr for each in done)
+    assert [each.returncode for each in done] == [0, 0, 0, 1, 0, 0]
+    assert "***" in done[0].stdout
 
 
 def test_export_import_fork_and_stats_agree(place: Path) -> None:

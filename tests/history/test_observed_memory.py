@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from smolagents import CodeAgent, agents
 from smolagents.memory import ActionStep, AgentMemory, PlanningStep, SystemPromptStep, TaskStep, ToolCall
-from smolagents.models import ChatMessage, MessageRole
+from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
 from smolagents.monitoring import AgentLogger, LogLevel, Timing, TokenUsage
 from smolagents.utils import AgentError
 
@@ -183,6 +183,45 @@ def test_an_edit_is_found_at_flush_and_when_the_last_listener_leaves() -> None:
     step.observations = "unseen"
     memory.flush()
     assert mirror.edited == [step, step]
+
+
+def test_an_edit_in_the_calls_of_the_output_message_is_found_at_flush_only() -> None:
+    memory, step = ObservedMemory("s"), full_step()
+    asked = ChatMessageToolCall(ChatMessageToolCallFunction(name="read", arguments={"path": "a"}), "1", "function")
+    step.model_output_message.tool_calls = [asked]
+    memory.steps = [step]
+    mirror = Mirror(memory)
+    asked.function.arguments["path"] = "b"
+    memory.steps.append(task("a"))
+    assert mirror.edited == []
+    memory.flush()
+    assert mirror.edited == [step]
+
+
+def test_what_takes_long_is_done_once_when_the_next_one_may_change_the_list() -> None:
+    memory, done = ObservedMemory("s"), list[str]()
+
+    def work() -> None:
+        other = threading.Thread(target=memory.steps.append, args=(task("by another thread"),), daemon=True)
+        other.start()
+        other.join(20)
+        assert not other.is_alive()
+        done.append("work")
+
+    def changed(event: Any) -> None:
+        if event.added[0].task == "first":
+            memory.steps.append(task("within"))
+            memory.afterwards(work)
+            memory.afterwards(work)
+            assert done == []
+
+    memory.on_first("steps_changed", changed)
+    memory.on("steps_changed", lambda event: done.append(event.added[0].task))
+    memory.steps.append(task("first"))
+    assert done.count("work") == 1
+    assert [step.task for step in memory.steps] == ["first", "within", "by another thread"]
+    memory.afterwards(work)  # nothing is going on
+    assert done[-1] == "work"
 
 
 def test_a_note_and_a_planning_step_are_looked_into_as_well() -> None:

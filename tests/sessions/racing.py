@@ -14,7 +14,7 @@ from agents import code_agent, photo
 from smolagents.memory import TaskStep
 
 from smolagents_memory import Session, SessionConflictError
-from smolagents_memory.sessions import leases
+from smolagents_memory.sessions import directory, leases
 from smolagents_memory.testing import code
 
 
@@ -85,6 +85,18 @@ def hold(conn: Any, url: str, me: str, barrier: Any) -> None:
         agent.run(f"{me} was here")
 
     answering(conn, attempt)
+
+
+def call_at_once(conn: Any, url: str, me: str, barrier: Any) -> None:
+    """Begin calls of managed agents in one session, as two who think that it is theirs."""
+
+    def work(number: int) -> list[str]:
+        database = Session("s", url).database
+        parent = directory.claim(database, "s", {}, take_over=True)
+        barrier.wait(60)
+        return [directory.claim_call(database, parent, 0, "worker", {}).name for _ in range(number)]
+
+    answering(conn, work)
 
 
 def _move(lasts: float) -> None:

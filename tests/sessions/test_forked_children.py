@@ -102,6 +102,17 @@ def test_the_parents_journal_goes_on(url: str, does: Callable[[Session, Any], No
     assert read.stdout.splitlines() == ["before finished", "after finished", "at the end finished"]
 
 
+def test_a_child_journals_no_calls_of_managed_agents_in_its_parents_session(url: str) -> None:
+    worker = code_agent([code("final_answer(1)")] * 2, name="worker", description="Works.", planning_interval=None)
+    agent = code_agent([code("final_answer(worker(task='dig'))")], managed_agents=[worker], planning_interval=None)
+    session = Session("s", url)
+    with session.attach(agent):
+        assert forked(lambda: worker.run("in the child")) == 0
+        assert session.children() == []
+        agent.run("go")
+        assert session.children() == ["s/worker/1"]
+
+
 def test_what_is_in_ram_is_a_copy_of_the_childs_own(tmp_path: Any) -> None:
     from smolagents_memory import Place
 

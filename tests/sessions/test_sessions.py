@@ -27,6 +27,7 @@ from smolagents_memory import (
     SessionError,
     SessionManager,
     SessionNotFoundError,
+    SessionStorageError,
     load_memory,
 )
 from smolagents_memory.database.engine import Database
@@ -487,7 +488,8 @@ def test_every_call_of_a_managed_agent_is_a_session_of_its_own(url: str) -> None
     assert not Session(first, url).exists()
 
 
-def test_parallel_calls_of_one_managed_agent_stay_readable(url: str) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_parallel_calls_of_one_managed_agent_stay_readable(url: str, at_once: bool) -> None:
     turns: dict[int, int] = {}
 
     def work(messages: Any) -> Any:
@@ -509,7 +511,7 @@ def test_parallel_calls_of_one_managed_agent_stay_readable(url: str) -> None:
         managed_agents=[helper],
         verbosity_level=0,
     )
-    session = Session("s", url)
+    session = Session("s", url, concurrent_calls=at_once)
     with session.attach(manager):
         assert manager.run("find both") == "ok"
     children = [Session(name, url).steps() for name in session.children()]
@@ -519,6 +521,45 @@ def test_parallel_calls_of_one_managed_agent_stay_readable(url: str) -> None:
         assert [type(step) for step in steps] == [TaskStep, *[ActionStep] * 4]
         (mine,) = {me for me in turns if f"of-{me}" in steps[1].model_output}
         assert all(f"of-{mine}" in step.model_output for step in steps[1:])
+
+
+def test_attaching_is_all_or_nothing(url: str) -> None:
+    class Mine(AgentMemory):
+        pass
+
+    with Session("s", url).attach(code_agent([])) as session:
+        session.database.prepare()
+    helpers = [worker([code("final_answer(1)")]), code_agent([], name="second", description="Cannot be followed.")]
+    helpers[1].memory = Mine("m")
+    agent = code_agent([code("final_answer(2)")], managed_agents=helpers, planning_interval=None)
+    agents = [agent, *helpers]
+    before = [(dict(vars(each)), type(each.memory), list(each.memory.steps)) for each in agents]
+    for name, take_over in (("s", False), ("new", False), ("s", True)):
+        with pytest.raises(TypeError, match="subclass ObservedMemory"):
+            Session(name, url).attach(agent, take_over=take_over)
+        assert [(dict(vars(each)), type(each.memory), list(each.memory.steps)) for each in agents] == before
+    helpers[1].memory = AgentMemory("m")
+    with Session("s", url).attach(agent):
+        assert agent.run("go") == 2
+
+
+def test_an_attachment_that_the_database_prevents_leaves_no_trace(url: str) -> None:
+    first = code_agent([code("final_answer(1)")], planning_interval=None)
+    with Session("s", url).attach(first):
+        first.run("go", images=[photo()])
+    database = Database.at(url)
+    rename = "ALTER TABLE {} RENAME TO {}"
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(rename.format("blobs", "lost"))
+    agent = code_agent([], managed_agents=[worker([])])
+    agents = [agent, *agent.managed_agents.values()]
+    before = [(dict(vars(each)), list(each.memory.steps)) for each in agents]
+    with pytest.raises(SessionStorageError):
+        Session("s", url).attach(agent)
+    assert [(dict(vars(each)), list(each.memory.steps)) for each in agents] == before
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(rename.format("lost", "blobs"))
+    Session("s", url).attach(agent).detach()
 
 
 # -- ends ----------------------------------------------------------------------------------------------------------

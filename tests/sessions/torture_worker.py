@@ -166,7 +166,7 @@ def go_on(conn: Any, url: str, kind: str, done: Path, life: int) -> Any:
         if tell["active"]:
             conn.send((what, record(agent)))
 
-    memory.on("steps_changed", lambda event: told("about to keep"))  # hears it before the session does
+    memory.on_first("steps_changed", lambda event: told("about to keep"))  # hears it before the session does
     session = Session("tortured", url)
     with session.attach(agent):
         memory.on("steps_changed", lambda event: told("kept"))  # and after it
