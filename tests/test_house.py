@@ -21,7 +21,18 @@ import smolagents_memory
 PACKAGE = Path(smolagents_memory.__file__).parent
 ROOT = Path(__file__).parent.parent
 
-FOUNDATION = {"_events", "_errors", "_files", "_json", "_listener", "_log", "_progress", "_telling", "_version"}
+FOUNDATION = {
+    "_events",
+    "_errors",
+    "_files",
+    "_json",
+    "_listener",
+    "_log",
+    "_progress",
+    "_telling",
+    "_turns",
+    "_version",
+}
 USERS = {"demo", "examples"}  # of the package: they import its public names alone
 
 

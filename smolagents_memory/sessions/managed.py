@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from smolagents.utils import AgentToolExecutionError
 
+from smolagents_memory import _turns as turns
 from smolagents_memory._errors import SessionConflictError, SessionError
 from smolagents_memory._listener import Listener, Run, ToolCall
 from smolagents_memory._log import logger
-from smolagents_memory.sessions import directory, turns
+from smolagents_memory._turns import Stay, Turn
+from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.following import Follower
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog
-from smolagents_memory.sessions.turns import Stay, Turn
 from smolagents_memory.upstream import watch
 from smolagents_memory.variables.runtime import fold
 

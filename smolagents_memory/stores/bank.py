@@ -140,7 +140,7 @@ class Bank:
         self, connection: Connection, scope: int, drafts: list[Draft], there: dict[str, Record], embedder: str | None
     ) -> None:
         by = embedder_id(connection, embedder) if embedder is not None else 0
-        first = take_numbers(connection, len(drafts))
+        first = take_numbers(connection, sum(1 + len(draft.vectors) for draft in drafts))
         places, envelope = Places(connection, scope), envelope_of(connection)
         rows, updates, numbers = [], [], []
         for number, draft in enumerate(drafts, start=first):
@@ -160,7 +160,8 @@ class Bank:
             names = updates[0].keys() - {"target"}
             connection.execute(_ONE.values({name: bindparam(name) for name in names}), updates)
         add_words(connection, scope, [(n, draft.words) for n, draft in zip(numbers, drafts, strict=True)])
-        add_vectors(connection, by, [(n, scope, True, d.vectors) for n, d in zip(numbers, drafts, strict=True)])
+        owners = [(n, scope, True, draft.vectors) for n, draft in zip(numbers, drafts, strict=True)]
+        add_vectors(connection, by, owners, first + len(drafts))
 
     def _reinforce(self, connection: Connection, old: Record, new: Record) -> None:
         kept = replace(old, meta={**old.meta, **new.meta})

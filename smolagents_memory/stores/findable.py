@@ -31,8 +31,13 @@ def drop_words(connection: Connection, scope: int, rows: Sequence[tuple[int, str
     _count(connection, scope, rows, -1)
 
 
-def add_vectors(connection: Connection, embedder: int, owners: Iterable[tuple[int, int, bool, Any]]) -> None:
-    """Keep vectors: (memory, scope, whether it is not put away, a matrix with one row a part)."""
+def add_vectors(
+    connection: Connection, embedder: int, owners: Iterable[tuple[int, int, bool, Any]], first: int | None = None
+) -> None:
+    """Keep vectors: (memory, scope, whether it is not put away, a matrix with one row a part).
+
+    Their numbers begin with `first` where they were taken already.
+    """
     rows = [
         {"item_id": item, "scope_id": scope, "embedder_id": embedder, "part": part, "parts": len(matrix),
          "live": live, "vector": vector.tobytes()}
@@ -40,7 +45,7 @@ def add_vectors(connection: Connection, embedder: int, owners: Iterable[tuple[in
         for part, vector in enumerate(matrix)
     ]  # fmt: skip
     if rows:
-        first = take_numbers(connection, len(rows))
+        first = first or take_numbers(connection, len(rows))
         connection.execute(insert(tables.vectors), [{"id": first + n, **row} for n, row in enumerate(rows)])
 
 

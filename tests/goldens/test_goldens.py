@@ -79,7 +79,7 @@ def unpacked(name: str, target: Path) -> Path:
     return target
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session")  # once a server: what runs side by side may come back to this file
 def golden_postgres(request: pytest.FixtureRequest) -> Callable[[], str]:
     """Gives the URL of a database that was loaded from the dump, a new one each time."""
     url = request.getfixturevalue("postgres")
