@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
-import signal
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from agents import code_agent
+from forking import forked
 
 import smolagents_memory
 from smolagents_memory import EnhancedAgentMemory, Place, Session, SessionManager, SqlStore
@@ -82,26 +79,6 @@ def test_each_place_in_ram_is_one_of_its_own() -> None:
     assert len(second) == 0
 
 
-def child(does: Callable[[], object]) -> int:
-    """What a forked child exits with, that ends as Python ends."""
-    born = os.fork()
-    if born == 0:
-        try:
-            does()
-        except BaseException:  # noqa: BLE001 — a child must never come back into pytest
-            os._exit(4)
-        os._exit(0)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(born, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.kill(born, signal.SIGKILL)
-    os.waitpid(born, 0)
-    return -1
-
-
 def connections(database: Database) -> list[int]:
     """The raw connections that wait in the pool, and that they still answer."""
     pool = database.engine.pool
@@ -130,7 +107,7 @@ def test_a_forked_child_opens_anew_and_leaves_its_parents_connections_alone(url:
         gc.collect()
 
     for _ in range(2):
-        assert child(theirs) == 0
+        assert forked(theirs) == 0
     assert connections(database) == before
     assert sorted(store) == ["child", "parent"]
 
@@ -153,7 +130,7 @@ def test_a_child_forked_while_another_thread_opens_the_place_does_not_hang(tmp_p
     thread = threading.Thread(target=hold)
     thread.start()
     entered.wait(30)
-    assert child(lambda: SessionManager(tmp_path).list_sessions()) == 0
+    assert forked(lambda: SessionManager(tmp_path).list_sessions()) == 0
     leave.set()
     thread.join(30)
 

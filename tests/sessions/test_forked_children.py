@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from agents import code_agent
+from forking import forked
 from racing import tags
 from smolagents.memory import TaskStep
 
@@ -28,28 +27,6 @@ from smolagents_memory import Session
 for run in Session("s", sys.argv[1]).runs():
     print(run.task, run.state)
 """
-
-
-def forked(does: Callable[[], object]) -> int:
-    """What a child exits with."""
-    born = os.fork()
-    if born == 0:
-        code = 4
-        try:
-            does()
-            gc.collect()
-            code = 0
-        finally:
-            os._exit(code)  # it must never come back into pytest
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(born, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.kill(born, signal.SIGKILL)
-    os.waitpid(born, 0)
-    return -1
 
 
 def ends(session: Session, agent: Any) -> None:
