@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -13,11 +13,13 @@ from rich.table import Table
 from rich.text import Text
 from smolagents.memory import MemoryStep
 
-from smolagents_memory.insight.conversation import Message, conversation
-from smolagents_memory.insight.executions import ToolExecution, tool_executions
+from smolagents_memory.insight.conversation import duration
 from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.insight.trace import moves_of
+from smolagents_memory.steps.calls import calls_made
+from smolagents_memory.steps.code_calls import names_called
 from smolagents_memory.steps.kinds import is_action, is_models
+from smolagents_memory.steps.texts import role_name, shown, text_of
 from smolagents_memory.steps.tokens import image_bytes, input_copy_bytes, text_bytes
 
 
@@ -147,26 +149,19 @@ def analyze(memory: Source) -> MemoryStats:
     (0.5, {'AgentExecutionError': 1}, 1)
     """
     recorded = read_memory(memory)
-    messages = conversation(recorded)
-    text = [text_bytes(message.content) for message in messages]
-    growth = [0] * len(recorded.steps)
-    for message, size in zip(messages, text, strict=True):
-        if message.step is not None:
-            growth[message.step] += size
-    sizes = (sum(text), image_bytes(recorded.steps), input_copy_bytes(recorded.steps))
-    actions = filter(is_action, recorded.steps)
+    seen = _Seen(recorded.tools)
+    if recorded.system_prompt is not None:
+        seen.message("system", recorded.system_prompt)
+    for step in recorded.steps:  # in one pass that keeps nothing but sums: of a long history every copy is felt
+        seen.step(step)
+    sizes = (seen.text, image_bytes(recorded.steps), input_copy_bytes(recorded.steps))
     return MemoryStats(
-        messages=_message_figures(messages),
-        tools=_tool_figures(tool_executions(recorded)),
-        steps=StepFigures(
-            total_steps=len(recorded.steps),
-            by_kind=dict(Counter(type(step).__name__ for step in recorded.steps)),
-            errors=dict(Counter(type(step.error).__name__ for step in actions if step.error is not None)),
-            step_distribution=dict(Counter(move.step_type for step in recorded.steps for move in moves_of(step))),
-        ),
+        messages=seen.message_figures(),
+        tools=seen.tool_figures(),
+        steps=StepFigures(len(recorded.steps), dict(seen.kinds), dict(seen.errors), dict(seen.moves)),
         tokens=_token_figures(recorded.steps),
         memory_size=SizeFigures(*(size / 1024 for size in (*sizes, sum(sizes)))),
-        growth=growth,
+        growth=seen.growth,
         seconds=_seconds(recorded.steps),
         analysis_timestamp=datetime.now(timezone.utc).isoformat(),
     )
@@ -182,24 +177,69 @@ def compare(a: Source | MemoryStats, b: Source | MemoryStats) -> Comparison:
     return Comparison(*(each if isinstance(each, MemoryStats) else analyze(each) for each in (a, b)))
 
 
-def _message_figures(messages: list[Message]) -> MessageFigures:
-    by_role = Counter(message.role for message in messages)
-    average = {role: sum(len(m.content) for m in messages if m.role == role) / n for role, n in by_role.items()}
-    return MessageFigures(len(messages), dict(by_role), average)
+class _Seen:
+    """What one pass over the steps counts."""
 
+    def __init__(self, tools: Mapping[str, Sequence[str]]) -> None:
+        self._tools = tools
+        self._roles: Counter[str] = Counter()
+        self._lengths: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        self._in_code: Counter[str] = Counter()
+        self._times: list[float] = []
+        self.kinds: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.moves: Counter[str] = Counter()
+        self.growth: list[int] = []
+        self.text = 0
 
-def _tool_figures(executions: list[ToolExecution]) -> ToolFigures:
-    made = [execution for execution in executions if execution.source == "call"]
-    times = [made_one.result.execution_time for made_one in made if made_one.result.execution_time is not None]
-    failures = Counter(execution.tool_name for execution in made if not execution.result.success)
-    return ToolFigures(
-        total_executions=len(made),
-        success_rate=1 - failures.total() / len(made) if made else None,
-        avg_execution_time=sum(times) / len(times) if times else None,
-        tool_usage=dict(Counter(execution.tool_name for execution in made)),
-        failures=dict(failures),
-        in_code=dict(Counter(execution.tool_name for execution in executions if execution.source == "code")),
-    )
+    def message(self, role: str, content: str) -> None:
+        """Count a message that the model reads."""
+        self._roles[role] += 1
+        self._lengths[role] += len(content)
+        self.text += text_bytes(content)
+
+    def step(self, step: MemoryStep) -> None:
+        """Count a step: what it shows, what it called, how it went."""
+        before = self.text
+        for message in shown(step):
+            self.message(role_name(message.role), text_of(message.content))
+        self.growth.append(self.text - before)
+        self.kinds[type(step).__name__] += 1
+        calls = list(calls_made(step)) if is_action(step) else []
+        for move in moves_of(step, calls):
+            self.moves[move.step_type] += 1
+        if not is_action(step):
+            return
+        if step.error is not None:
+            self.errors[type(step.error).__name__] += 1
+        for call in calls:
+            self._used[call.tool] += 1
+            if call.error is not None:
+                self._failed[call.tool] += 1
+        took = duration(step)
+        if took is not None:
+            self._times += [took] * len(calls)
+        if isinstance(step.code_action, str):
+            self._in_code.update(names_called(step.code_action, self._tools))
+
+    def message_figures(self) -> MessageFigures:
+        """The messages that were counted."""
+        average = {role: self._lengths[role] / count for role, count in self._roles.items()}
+        return MessageFigures(self._roles.total(), dict(self._roles), average)
+
+    def tool_figures(self) -> ToolFigures:
+        """The calls that were counted."""
+        made = self._used.total()
+        return ToolFigures(
+            total_executions=made,
+            success_rate=1 - self._failed.total() / made if made else None,
+            avg_execution_time=sum(self._times) / len(self._times) if self._times else None,
+            tool_usage=dict(self._used),
+            failures=dict(self._failed),
+            in_code=dict(self._in_code),
+        )
 
 
 def _token_figures(steps: Sequence[MemoryStep]) -> TokenFigures:

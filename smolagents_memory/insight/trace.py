@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Literal
@@ -13,7 +13,7 @@ from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory.insight.conversation import times_of
 from smolagents_memory.insight.recorded import Source, read_memory
-from smolagents_memory.steps.calls import calls_made
+from smolagents_memory.steps.calls import Call, calls_made
 from smolagents_memory.steps.kinds import is_action, is_plan
 from smolagents_memory.steps.texts import text_of
 
@@ -77,21 +77,21 @@ def reasoning(memory: Source, step_type: StepType | None = None) -> list[Reasoni
     return [move for move in trace if step_type in (None, move.step_type)]
 
 
-def moves_of(step: MemoryStep) -> Iterator[ReasoningStep]:
-    """What the agent thought, planned, did and saw in one step; without when and where."""
+def moves_of(step: MemoryStep, calls: Sequence[Call] | None = None) -> Iterator[ReasoningStep]:
+    """What the agent thought, planned, did and saw in one step, whose calls may be known; without when and where."""
     if is_plan(step):
-        yield ReasoningStep("PLAN", text_of(step.plan))
+        yield ReasoningStep("PLAN", text_of(step.plan), None)
     if not is_action(step):
         return
     thought = thought_of(step)
     if thought:
-        yield ReasoningStep("THINK", thought)
-    for call in calls_made(step):
-        yield ReasoningStep("ACT", str(call), tool_name=call.tool)
+        yield ReasoningStep("THINK", thought, None)
+    for call in calls_made(step) if calls is None else calls:
+        yield ReasoningStep("ACT", str(call), None, call.tool)
     if step.observations is not None:
-        yield ReasoningStep("OBSERVE", text_of(step.observations))
+        yield ReasoningStep("OBSERVE", text_of(step.observations), None)
     if step.error is not None:
-        yield ReasoningStep("OBSERVE", f"{type(step.error).__name__}: {step.error}")
+        yield ReasoningStep("OBSERVE", f"{type(step.error).__name__}: {step.error}", None)
 
 
 def thought_of(step: ActionStep) -> str:

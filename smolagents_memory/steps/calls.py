@@ -11,7 +11,7 @@ from typing import Any
 from smolagents import AgentError
 from smolagents.memory import ActionStep, MemoryStep
 
-from smolagents_memory.steps.code_calls import calls_in, failing_statement
+from smolagents_memory.steps.code_calls import calls_in, failing_statement, names_called
 from smolagents_memory.steps.marks import mark_of, returned_text
 
 
@@ -71,7 +71,7 @@ def called(step: MemoryStep, tools: frozenset[str]) -> bool:
     if any(name in tools for name, _, _ in calls_of(step)):
         return True
     code = getattr(step, "code_action", None)
-    return isinstance(code, str) and bool(calls_in(code, dict.fromkeys(tools, ())))
+    return isinstance(code, str) and bool(names_called(code, dict.fromkeys(tools, ())))
 
 
 def calls_made(step: ActionStep) -> Iterator[Call]:

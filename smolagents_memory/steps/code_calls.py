@@ -40,6 +40,24 @@ def calls_in(code: str, tools: Mapping[str, Sequence[str]] | None = None) -> lis
     >>> calls_in("for c in cities:\\n    print(weather(c, unit='C'))")
     [CodeCall(name='weather', arguments={'0': <source: c>, 'unit': 'C'}, statement=0)]
     """
+    parameters: Mapping[str, Sequence[str]] = tools or {}
+    return [
+        CodeCall(name, _arguments(node, code, parameters.get(name, ())), number)
+        for name, node, number in _written(code, tools)
+    ]
+
+
+def names_called(code: str, tools: Mapping[str, Sequence[str]] | None = None) -> list[str]:
+    """The name of each of the calls that `calls_in` finds.
+
+    >>> names_called("for c in cities:\\n    print(weather(c, unit='C'))")
+    ['weather']
+    """
+    return [name for name, _, _ in _written(code, tools)]
+
+
+def _written(code: str, tools: Mapping[str, Sequence[str]] | None) -> list[tuple[str, ast.Call, int]]:
+    """Each call: the name, the node, the number of the statement that it is written in."""
     if tools and code.isascii() and not any(name in code for name in tools):
         return []  # parsing is what takes long when a long history is read (other letters may be ways to write these)
     tree = _parsed(code)
@@ -53,12 +71,9 @@ def calls_in(code: str, tools: Mapping[str, Sequence[str]] | None = None) -> lis
                 found.append((node.func.id, node, number))
             elif not tools:
                 own.update(_names_made(node))
-    calls = []
-    for name, node, number in found:
-        if name in tools if tools else name not in own and name not in _BUILTINS:
-            parameters = tools.get(name, ()) if tools else ()
-            calls.append(CodeCall(name, _arguments(node, code, parameters), number))
-    return calls
+    if tools:
+        return [each for each in found if each[0] in tools]
+    return [each for each in found if each[0] not in own and each[0] not in _BUILTINS]
 
 
 class SourceText(str):
