@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import socket
@@ -24,6 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ours = parser.getgroup("endurance")
     ours.addoption("--full", action="store_true", help="rounds of endurance at their whole length, not a tenth of it")
     ours.addoption("--seed", type=int, default=5, help="what chance is made from in rounds of endurance (%(default)s)")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more process than there are cores: tests that kill, start and wait for others leave theirs idle."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -97,6 +97,7 @@ def test_a_demo_that_was_played_is_played_anew_from_nothing(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "the user's own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
@@ -136,6 +137,7 @@ def killed_in_act_two(folder: Path) -> None:
     demo.communicate()
 
 
+@pytest.mark.slow
 def test_a_demo_that_was_killed_goes_on_when_it_is_run_again(tmp_path):
     killed_in_act_two(tmp_path)
     said = played(tmp_path)
@@ -164,6 +166,7 @@ def test_the_demo_ends_well_after_a_kill_at_any_moment_of_its_second_act(tmp_pat
         assert session(folder, "monday").runs()[0].state == "finished"
 
 
+@pytest.mark.slow
 def test_nobody_is_left_behind_when_the_demo_is_killed(tmp_path):
     demo = started(tmp_path, browser=True)
     said = read_until(demo, r"^   3 ")

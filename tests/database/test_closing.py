@@ -18,6 +18,7 @@ def open_files() -> int:
     return int(process.num_fds())
 
 
+@pytest.mark.slow
 def test_a_thousand_places_that_were_opened_and_dropped_leave_no_open_file(tmp_path: Path) -> None:
     Session("s", tmp_path / "first.db").exists()
     gc.collect()

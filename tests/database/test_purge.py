@@ -180,6 +180,7 @@ def test_expired_sessions_are_purged_as_well(sqlite_url: str, folder: Path) -> N
     assert secrets.found_in(folder) == []
 
 
+@pytest.mark.slow
 def test_postgres_keeps_nothing_in_its_tables_and_says_what_its_own_log_keeps(
     own_postgres: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -182,9 +182,9 @@ def test_a_forked_child_goes_on_by_itself(tmp_path, hashed):
     memory.close()
 
 
-@pytest.mark.parametrize("damage", ["deleted", "database", "segment", "garbage", "state", "emptied"])
-def test_a_damaged_chroma_folder_is_made_anew_without_embedding_again(tmp_path, damage, caplog):
-    """SQL holds the vectors."""
+@pytest.fixture(scope="module")
+def indexed_place(tmp_path_factory):
+    """A place with an index in Chroma, left well by another process."""
     source = """
         from conftest import Hashed
         from smolagents_memory import EnhancedAgentMemory
@@ -192,8 +192,15 @@ def test_a_damaged_chroma_folder_is_made_anew_without_embedding_again(tmp_path, 
         memory.remember_many([{"text": f"note number {n} of the log", "key": f"k{n}"} for n in range(1500)])
         memory.close()
     """
-    process = worker(source, str(tmp_path))
-    assert process.wait(120) == 0
+    place = tmp_path_factory.mktemp("indexed")
+    assert worker(source, str(place)).wait(120) == 0
+    return place
+
+
+@pytest.mark.parametrize("damage", ["deleted", "database", "segment", "garbage", "state", "emptied"])
+def test_a_damaged_chroma_folder_is_made_anew_without_embedding_again(tmp_path, indexed_place, damage, caplog):
+    """SQL holds the vectors."""
+    shutil.copytree(indexed_place, tmp_path, dirs_exist_ok=True)
     folder = tmp_path / "chroma"
     if damage == "deleted":
         shutil.rmtree(folder)

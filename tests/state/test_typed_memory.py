@@ -430,6 +430,7 @@ names.update(lambda n: n.pop())
 """
 
 
+@pytest.mark.slow
 def test_the_type_checker_knows_what_is_in_it(tmp_path: Path) -> None:
     """And each of four mistakes is one."""
     api = pytest.importorskip("mypy.api", reason="needs mypy")
