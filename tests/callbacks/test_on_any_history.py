@@ -103,7 +103,8 @@ def run(callback, history, defects):
     assert SYSTEM.__dict__ == {"system_prompt": "You are an agent. " * 20}
     tasks = [step for step in before if isinstance(step, TaskStep)]
     if tasks:
-        own = [step for step in tasks if AGENT.task is not None and step.task.strip() == AGENT.task.strip()]
+        wanted = None if AGENT.task is None else AGENT.task.strip()
+        own = [step for step in tasks if fields[id(step)]["task"].strip() == wanted]  # before anything was added to it
         assert any(step is (own or tasks)[-1] for step in after), "the task of the run is gone"
     if isinstance(current, FinalAnswerStep) and before:
         assert after[-1] is before[-1], "the newest step is gone"
