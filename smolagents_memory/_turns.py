@@ -7,12 +7,12 @@ Where that thread is new, they are made by whoever has the turn with the agent t
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 from smolagents_memory._errors import SessionError
+from smolagents_memory._forks import in_child
 
 
 class Turn:
@@ -106,13 +106,10 @@ def _waits_for_itself(wanted: Turn) -> bool:
     return False
 
 
+@in_child
 def _in_child() -> None:
     """Whoever had a turn is not here."""
     global _changed
     _changed = threading.Condition()
     for known in (_taken, _wanted, _stack()):
         known.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

@@ -25,6 +25,7 @@ FOUNDATION = {
     "_events",
     "_errors",
     "_files",
+    "_forks",
     "_json",
     "_listener",
     "_log",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -17,6 +16,7 @@ from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from smolagents_memory._errors import MissingExtraError
+from smolagents_memory._forks import in_child, tell_in_child
 from smolagents_memory._log import logger
 from smolagents_memory.database.places import Place
 
@@ -42,7 +42,7 @@ class Opened:
         self.file: FileId | None = None  # the file that was prepared
         self.prepared = False
         self.id = ""  # the random id of the place
-        _all.add(self)
+        tell_in_child(self)
         weakref.finalize(self, _dispose, self._engines)
 
     @classmethod
@@ -130,7 +130,6 @@ class Opened:
         return engine
 
 
-_all: weakref.WeakSet[Opened] = weakref.WeakSet()
 _of_parents: list[Engine] = []  # never used, never closed
 
 
@@ -139,14 +138,9 @@ def _dispose(engines: list[Engine]) -> None:
         engines.pop().dispose()
 
 
+@in_child
 def _in_child() -> None:
     Opened.opening = threading.RLock()
-    for opened in list(_all):
-        opened.forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
 
 
 def _configure(connection: sqlite3.Connection, in_ram: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from smolagents_memory._errors import SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
+from smolagents_memory._forks import in_child
 from smolagents_memory._log import logger
 
 
@@ -159,6 +160,7 @@ class ChromaFolder:
             logger.exception("closing Chroma's folder %s failed; everything in it is kept", self.path)
 
 
+@in_child
 def _let_go_in_child() -> None:
     """A forked child has the lock's file open as well, and would keep it locked after its parent's death."""
     for folder in list(_open.values()):
@@ -169,7 +171,3 @@ def _let_go_in_child() -> None:
             except OSError:
                 logger.debug("the lock of %s was closed already", folder.path)
             folder._lock._context.lock_file_fd = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)

@@ -186,7 +186,8 @@ class Attachment(Follower):
 
     def end(self) -> None:
         """Write everything and let go."""
-        self.log.end(INTERRUPTED)
+        if not self.journal.position.lease.is_inherited:  # else it is the parent's run, and goes on there
+            self.log.end(INTERRUPTED)
         try:
             self.flush()
         finally:
@@ -202,6 +203,8 @@ class Attachment(Follower):
         memory = self.agent.memory
         if isinstance(memory, ObservedMemory):
             memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
+        if self.journal.position.lease.is_inherited:
+            return  # there is nothing of one's own to let go of
         try:
             directory.let_go(self.session.database, self.journal.position)
         except SessionStorageError as error:

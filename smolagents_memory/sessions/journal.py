@@ -11,6 +11,7 @@ from typing import Any
 from smolagents.memory import MemoryStep, SystemPromptStep
 
 from smolagents_memory._errors import SessionConflictError, SessionStorageError
+from smolagents_memory._forks import tell_in_child
 from smolagents_memory._log import logger
 from smolagents_memory.codec.values import warn_of_losses
 from smolagents_memory.database.engine import Database
@@ -54,6 +55,13 @@ class Journal:
         self._since_checkpoint = 0
         self._conflict: SessionConflictError | None = None
         self._blobs_known: set[str] = set()
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """In a child: whoever held a lock is not here, and what was not written yet is its parent's to write."""
+        self.lock, self._writing = threading.RLock(), threading.Lock()
+        self._pending.clear()
+        self._entry, self._attempt, self.error = Entry(), None, None
 
     @property
     def blobs(self) -> Any:
@@ -259,6 +267,10 @@ class Journal:
     def _write(self) -> None:
         if self._conflict is not None:
             raise self._conflict
+        if self.position.lease.is_inherited:  # its locks in the database may be of threads that are not here
+            if self._pending:
+                raise self._lost()
+            return
         self._settle()
         with self.lock:
             entries = list(self._pending)

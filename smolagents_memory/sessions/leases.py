@@ -32,6 +32,7 @@ from typing import Any
 from sqlalchemy import Connection, Float, cast, extract, func, select, update
 
 from smolagents_memory._errors import DecodeError, SmolagentsMemoryError
+from smolagents_memory._forks import in_child
 from smolagents_memory._json import parse_json
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
@@ -130,6 +131,7 @@ class Lease:
                 self.presence.leave(self._token)
 
 
+@in_child
 def _in_child() -> None:
     """A parent's leases are none of the child's: what is written with one here finds no session."""
     global _lock
@@ -140,10 +142,6 @@ def _in_child() -> None:
         lease.owner = b""
     for known in (_held, _present, _renewed):
         known.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
 
 
 def describe(owner: bytes | None) -> dict[str, Any]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +82,24 @@ def test_the_parents_journal_goes_on(url: str, does: Callable[[Session, Any], No
         agent.run("at the end", reset=False)
     read = subprocess.run([sys.executable, "-c", _READ, url], capture_output=True, text=True, check=True)
     assert read.stdout.splitlines() == ["before finished", "after finished", "at the end finished"]
+
+
+def test_a_child_that_was_forked_while_another_thread_wrote_does_not_wait_for_it(tmp_path: Path) -> None:
+    agent = code_agent([], planning_interval=None)
+    with Session("s", tmp_path / "m.db").attach(agent) as session:
+        with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None, check_same_thread=False)) as busy:
+            busy.execute("BEGIN IMMEDIATE")
+            writer = threading.Thread(target=agent.memory.steps.append, args=[TaskStep(task="in the parent")])
+            writer.start()
+            while not session._attachment.journal._writing.locked():
+                time.sleep(0.01)
+            release = threading.Timer(1.0, busy.execute, ["COMMIT"])
+            release.start()
+            assert forked(session.detach) == 0
+            release.join()
+        writer.join()
+        agent.memory.steps.append(TaskStep(task="and on"))
+    assert tags(Session("s", tmp_path / "m.db").steps()) == ["in the parent", "and on"]
 
 
 def test_a_child_journals_no_calls_of_managed_agents_in_its_parents_session(url: str) -> None:
