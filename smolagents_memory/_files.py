@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> Path:
     """Write a file so that at any instant it is either the old one or the new one, whole, also after power loss.
@@ -61,6 +59,8 @@ def _sync_folder(folder: Path) -> None:
 
 def _sweep(path: Path) -> None:
     """Remove what writers of this file left behind when they were killed."""
+    import psutil  # a module that not everybody who imports this needs
+
     for left in path.parent.glob(f".{_escaped(path.name[:100])}.*.tmp"):
         owner = left.name.split(".")[-3]
         if owner.isdigit() and int(owner) != os.getpid() and not psutil.pid_exists(int(owner)):

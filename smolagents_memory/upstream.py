@@ -18,7 +18,6 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import smolagents
-from packaging.version import Version
 from smolagents import AgentError, local_python_executor, utils
 from smolagents.agent_types import handle_agent_output_types
 from smolagents.agents import ActionOutput, populate_template
@@ -39,7 +38,6 @@ from smolagents_memory._telling import CALLBACKS, MODEL_CALLS, RUNS, TOOL_CALLS,
 
 
 _INTERRUPTED = "Agent interrupted."
-_FINAL_ANSWERS_HAVE_CALLBACKS = Version(smolagents.__version__) >= Version("1.24")
 _HOOKS = "_smolagents_memory"  # where an agent that is watched has its hooks
 _END = object()
 
@@ -353,8 +351,10 @@ def forced_answer(agent: Any, task: str, images: Any) -> Any:
 
 def end_with(run: Run, answer: Any) -> Any:
     """Tell an answer to the callbacks and end the run with it; what `run` would return."""
+    from packaging.version import Version  # not imported by everybody who imports this
+
     final = FinalAnswerStep(handle_agent_output_types(answer))
-    if _FINAL_ANSWERS_HAVE_CALLBACKS:
+    if Version(smolagents.__version__) >= Version("1.24"):
         run.agent._finalize_step(final)
     _hooks_of(run.agent).answer(run, final.output)
     return final.output
