@@ -27,7 +27,8 @@ _PACKED, _SEALED = 1, 2
 _HEAD = struct.Struct(">BBI")
 _KEY = struct.Struct(">I")
 _WORTH = 200  # bytes from which compressing is tried
-_SAMPLE = 4096  # of a large value: what does not shrink there is a picture, or packed already
+_PAYS = 2 / 3  # and what must come of it: to save less is not worth the time that every reading takes
+_SAMPLE = 1024  # bytes in the middle of a larger value, by which it is tried
 
 
 class Spot(NamedTuple):
@@ -159,12 +160,18 @@ def _checksum(version: int, flags: int, spot: Spot, content: bytes) -> int:
 
 def _packed(content: bytes) -> bytes | None:
     """The content compressed, or None where that does not help."""
-    if len(content) > 4 * _SAMPLE and len(zlib.compress(content[:_SAMPLE], 1)) > 0.9 * _SAMPLE:
-        return None
+    if len(content) > 4 * _SAMPLE:
+        middle = len(content) // 2
+        if len(_deflated(content[middle : middle + _SAMPLE])) > 0.75 * _SAMPLE:  # a little is packed less well
+            return None
+    packed = _deflated(content)
+    return packed if len(packed) <= _PAYS * len(content) else None
+
+
+def _deflated(content: bytes) -> bytes:
     window = 13 if len(content) < 1 << 14 else 15  # a small one is set up in no time
     deflate = zlib.compressobj(1, zlib.DEFLATED, window)
-    packed = deflate.compress(content) + deflate.flush()
-    return packed if len(packed) < 0.9 * len(content) else None
+    return deflate.compress(content) + deflate.flush()
 
 
 def _unpacked(content: bytes) -> bytes:
