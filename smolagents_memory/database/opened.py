@@ -74,7 +74,7 @@ class Opened:
         """The engine, made when it is first needed."""
         with self.lock:
             if not self._engines:
-                self._engines.append(self._sqlite() if self.sqlite else self._postgres())
+                self._engines.append(self._made())
             return self._engines[0]
 
     @contextmanager
@@ -109,25 +109,29 @@ class Opened:
 
     # -- engines -----------------------------------------------------------------------------------------------
 
-    def _sqlite(self) -> Engine:
-        options: dict[str, Any] = {"poolclass": StaticPool} if self.in_ram else {**_POOL["sqlite"]}
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        connecting = {"check_same_thread": False, "timeout": WAIT}
-        engine = create_engine(self._url, connect_args=connecting, **options)
-        in_ram = self.in_ram  # an engine that holds this object would keep it, and all of its connections, for ever
-        event.listen(engine, "connect", lambda connection, _: _configure(connection, in_ram))
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
-
-    def _postgres(self) -> Engine:
+    def _made(self) -> Engine:
+        """The one place where an engine is made."""
         try:
-            waiting = {} if "connect_timeout" in self._url.query else {"connect_timeout": 10}  # else it is for ever
-            engine = create_engine(self._url, pool_pre_ping=True, connect_args=waiting, **_POOL["postgresql"])
+            engine = create_engine(self._url, **(self._for_sqlite() if self.sqlite else self._for_postgres()))
         except (ModuleNotFoundError, NoSuchModuleError):
             raise MissingExtraError("A place in Postgres", "postgres") from None
-        event.listen(engine, "begin", _begin_postgres)
+        if self.sqlite:
+            in_ram = (
+                self.in_ram
+            )  # an engine that holds this object would keep it, and all of its connections, for ever
+            event.listen(engine, "connect", lambda connection, _: _configure(connection, in_ram))
+        event.listen(engine, "begin", _begin_sqlite if self.sqlite else _begin_postgres)
         return engine
+
+    def _for_sqlite(self) -> dict[str, Any]:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        pool: dict[str, Any] = {"poolclass": StaticPool} if self.in_ram else _POOL["sqlite"]
+        return {"connect_args": {"check_same_thread": False, "timeout": WAIT}, **pool}
+
+    def _for_postgres(self) -> dict[str, Any]:
+        waiting = {} if "connect_timeout" in self._url.query else {"connect_timeout": 10}  # else it is for ever
+        return {"pool_pre_ping": True, "connect_args": waiting, **_POOL["postgresql"]}
 
 
 _of_parents: list[Engine] = []  # never used, never closed
