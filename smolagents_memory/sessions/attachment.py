@@ -25,6 +25,7 @@ from smolagents_memory.sessions.managed import ManagedAgents, managed_by
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
 from smolagents_memory.sessions.states import KeptStates
+from smolagents_memory.steps.kinds import is_task
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.upstream import namespace_of
 from smolagents_memory.variables.restore import RestoreReport
@@ -272,9 +273,12 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
         head = _common(old, new)
         tail = _common(old[head:][::-1], new[head:][::-1])
         added = new[head : len(new) - tail]
-        if added or len(old) > head + tail:
-            journal.spliced(head, len(old) - head - tail, added)
+        if len(old) > head + tail or (tail and added):
+            journal.spliced(head, len(old) - head - tail, added if tail else ())
         for step in added if not tail else ():
+            if is_task(step):
+                journal.end_entry()  # each run can be read as it was at its end
+            journal.appended([step])
             log.follow(step)
         log.end(INTERRUPTED)
         delta = runtime.changes(None, journal.blobs) if runtime is not None else None

@@ -387,6 +387,17 @@ def test_a_fork_goes_on_by_itself_from_any_step(url: str) -> None:
         whole.fork("x", at=77)
 
 
+def test_each_run_of_an_imported_session_can_be_read_as_it_was_at_its_end(url: str, tmp_path: Path) -> None:
+    agent = code_agent([code(f"final_answer({number})") for number in range(3)], planning_interval=None)
+    session = Session("s", url)
+    with session.attach(agent):
+        for task in ("one", "two", "three"):
+            agent.run(task, reset=False)
+    read = Session("t", url).import_(session.export(tmp_path / "run.jsonl"))
+    assert [len(read.steps(run.number)) for run in read.runs()] == [2, 4, 6]
+    assert [(run.task, run.steps) for run in read.runs()] == [("one", 1), ("two", 1), ("three", 1)]
+
+
 def test_export_and_import_carry_a_session_as_a_portable_file(make: Any, url: str, tmp_path: Path) -> None:
     agent = make()
     agent.state["n"] = 3
