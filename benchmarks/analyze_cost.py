@@ -48,18 +48,11 @@ def filled(url: str, count: int, observation: int) -> Session:
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """The processor time of one call, begun without rubbish of the one before.
-
-    What else the process holds, such as all the tests, is kept out of the garbage collector's sight: walking it is
-    not this call's work.
-    """
+    """The processor time of one call, begun without rubbish of the one before."""
     gc.collect()
-    gc.freeze()
     start = time.process_time()
     work()
-    took = time.process_time() - start
-    gc.unfreeze()
-    return took
+    return time.process_time() - start
 
 
 def ratio(session: Session, rounds: int = 5) -> tuple[float, float, float]:

@@ -12,6 +12,7 @@ from typing import Any
 
 
 _BUILTINS = frozenset(dir(builtins))
+_LEAVES = frozenset((ast.Name, ast.Constant))  # of expressions, nothing of interest is in them
 _FAILED_AT = re.compile(r"^Code execution failed at line '(.*?)' due to: ", re.DOTALL)
 
 
@@ -104,22 +105,23 @@ def _parsed(code: str) -> ast.Module | None:
         return None
 
 
-def _in_order(node: ast.AST) -> Iterator[ast.AST]:
+def _in_order(node: ast.AST) -> list[ast.AST]:
     """The node and all in it, in the order written; a long history is read in one go, so this must be quick."""
-    waiting = [node]  # not by recursion: a model may write an expression a thousand levels deep
+    found, waiting = [], [node]  # not by recursion: a model may write an expression a thousand levels deep
     while waiting:
         node = waiting.pop()
-        yield node
-        if isinstance(node, (ast.Name, ast.Constant)):
+        found.append(node)
+        if type(node) in _LEAVES:
             continue
         inside: list[ast.AST] = []
         for value in map(node.__dict__.get, node._fields):
-            if isinstance(value, ast.AST):
-                inside.append(value)
-            elif isinstance(value, list):
+            if isinstance(value, list):
                 inside += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST):
+                inside.append(value)
         inside.reverse()
         waiting += inside
+    return found
 
 
 def _names_made(node: ast.AST) -> Iterator[str]:
