@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, text, union, update
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError
 
@@ -156,7 +156,7 @@ def restore_backup(database: Database, path: Path) -> None:
         except NewerSchemaError as error:
             raise NewerSchemaError(f"{path} was made by a newer smolagents-memory; {database} is as it was") from error
         with origin.reading() as source, database.writing() as target:
-            before = _vectors(target)
+            before = _indexed(target)
             _replace_rows(source, target)
             _renumber(target, *before)
         origin.close()
@@ -195,20 +195,25 @@ def _replace_rows(source: Connection, target: Connection) -> None:
     _go_on_counting(target)
 
 
-def _vectors(connection: Connection) -> tuple[int, list[Any]]:
-    """The number of the last change, and the vectors that there are."""
-    vectors = tables.vectors.c
-    last = int(connection.execute(select(tables.changes.c.last)).scalar() or 0)
-    return last, list(connection.execute(select(vectors.id, vectors.scope_id)))
+def _indexed(connection: Connection) -> tuple[int, set[int]]:
+    """The number of the last change, and the scopes of which processes may have made indexes."""
+    known = (tables.scopes.c.id, tables.vectors.c.scope_id, tables.gone.c.scope_id)
+    scopes = union(*(select(column) for column in known))
+    return int(connection.execute(select(tables.changes.c.last)).scalar() or 0), set(connection.scalars(scopes))
 
 
-def _renumber(connection: Connection, last: int, gone: list[Any]) -> None:
-    """Make every vector new, and those from before gone, to the indexes that processes have made of them."""
-    first = max(last, _vectors(connection)[0])
+def _renumber(connection: Connection, last: int, scopes: set[int]) -> None:
+    """Make every vector new, and say of all that was there before that it is left out: indexes are made anew."""
+    now, restored = _indexed(connection)
+    first = max(last, now)
     vectors = tables.vectors
     connection.execute(update(vectors).values(id=vectors.c.id + first))
     first *= 2
-    rows = [{"id": first + n, "scope_id": each.scope_id, "vector_id": each.id} for n, each in enumerate(gone, 1)]
+    connection.execute(delete(tables.gone))
+    rows = [
+        {"id": first + number, "scope_id": scope, "vector_id": tables.LEFT_OUT}
+        for number, scope in enumerate(sorted(scopes | restored), 1)
+    ]
     for start in range(0, len(rows), _ROWS):
         connection.execute(insert(tables.gone), rows[start : start + _ROWS])
     connection.execute(update(tables.changes).values(last=first + len(rows)))

@@ -74,6 +74,20 @@ def test_a_backup_holds_sessions_and_memories_and_opens_as_a_place(url: str, tmp
     check(SessionManager(url).backup(tmp_path / "kept" / "monday.db"), steps)
 
 
+def test_an_index_keeps_nothing_of_what_was_there_before_a_backup_was_put_back(tmp_path: Path) -> None:
+    """It had taken in a memory that is gone since the backup, and heard of that no more."""
+    url = f"sqlite:///{tmp_path / 'memory.db'}"
+    steps = filled(url)
+    with EnhancedAgentMemory(url, embedder=Letters()) as memory:
+        assert len(memory.recall("note on pumps", 9)) == 4
+        assert memory.stats()["index"] == "chroma"
+    backup = SessionManager(url).backup(tmp_path / "monday.db")
+    with EnhancedAgentMemory(url, embedder=Letters()) as memory:
+        memory.forget("k1")
+    SessionManager(url).restore_backup(backup)
+    check(url, steps)
+
+
 def test_a_backup_is_put_back_whole(url: str, tmp_path: Path) -> None:
     steps = filled(url)
     backup = SessionManager(url).backup(tmp_path / "monday.db")
