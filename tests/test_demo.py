@@ -179,6 +179,7 @@ def test_nobody_is_left_behind_when_the_demo_is_killed(tmp_path):
     assert not Path(f"/proc/{worker}").exists() or not Path(f"/proc/{worker}/cmdline").read_bytes()
 
 
+@pytest.mark.slow
 def test_two_demos_do_not_play_in_one_folder(tmp_path):
     one = started(tmp_path)
     read_until(one, r"^   1 ")

@@ -8,7 +8,6 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, text, union, update
 from sqlalchemy.engine import URL

@@ -44,6 +44,7 @@ def test_a_scope_sees_its_own_memories_only(place: Path) -> None:
     assert "Ann likes tea." in command("search", "who likes tea", "--scope", "user=ann", cwd=place).stdout
 
 
+@pytest.mark.slow
 def test_a_memory_is_forgotten_after_a_question(place: Path) -> None:
     (key,) = as_json("remember", "To be forgotten: xylophone.", cwd=place)["keys"]
     refused = command("forget", key, cwd=place)
@@ -53,6 +54,7 @@ def test_a_memory_is_forgotten_after_a_question(place: Path) -> None:
     assert "xylophone" not in command("search", "xylophone", cwd=place).stdout
 
 
+@pytest.mark.slow
 def test_reindex_and_decay(place: Path) -> None:
     assert isinstance(as_json("reindex", cwd=place), dict)
     assert as_json("decay", cwd=place) == {"archived": [], "purged": []}

@@ -197,7 +197,10 @@ def indexed_place(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("damage", ["deleted", "database", "segment", "garbage", "state", "emptied"])
+_MORE = [pytest.param(damage, marks=pytest.mark.slow) for damage in ("database", "segment", "state", "emptied")]
+
+
+@pytest.mark.parametrize("damage", ["deleted", "garbage", *_MORE])
 def test_a_damaged_chroma_folder_is_made_anew_without_embedding_again(tmp_path, indexed_place, damage, caplog):
     """SQL holds the vectors."""
     shutil.copytree(indexed_place, tmp_path, dirs_exist_ok=True)
@@ -255,6 +258,7 @@ REEMBED = """
 """
 
 
+@pytest.mark.slow
 def test_another_embedder_re_embeds_in_place_and_goes_on_where_it_was_killed(tmp_path, hashed):
     """Meanwhile recall works by words, in this process and in others; nothing is mixed."""
     count = 2000
@@ -289,6 +293,7 @@ def test_another_embedder_re_embeds_in_place_and_goes_on_where_it_was_killed(tmp
     assert 0 < int(calls) < count  # the rest was done before the kill
 
 
+@pytest.mark.slow
 def test_eight_threads_recall_and_remember_on_thousands(tmp_path, hashed, fill):
     """No error; the long form, a minute on 10,000, is in benchmarks/recall_threads.py."""
     memory = EnhancedAgentMemory(tmp_path, embedder=hashed)
