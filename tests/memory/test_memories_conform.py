@@ -25,7 +25,7 @@ class FourMethods:
 
     def search(self, query):
         asked = set(query.lower().split())
-        return [(key, value) for key, value in self.kept.items() if asked & set(value.lower().split())]
+        return [(key, value) for key, value in list(self.kept.items()) if asked & set(value.lower().split())]
 
     def forget(self, key):
         return self.kept.pop(key, None) is not None
@@ -44,12 +44,12 @@ class SixMethods(FourMethods):
         asked = set(query.lower().replace("?", "").split())
         scored = [
             (key, value, float(len(asked & set(value.lower().strip(".").split()))))
-            for key, (value, _) in self.kept.items()
+            for key, (value, _) in list(self.kept.items())  # other threads write
         ]
         return sorted((each for each in scored if each[2]), key=lambda each: -each[2])[:top_k]
 
     def items(self):
-        return iter([(key, value, meta) for key, (value, meta) in self.kept.items()])
+        return iter([(key, value, meta) for key, (value, meta) in list(self.kept.items())])
 
     def __len__(self):
         return len(self.kept)
