@@ -116,9 +116,8 @@ class Opened:
         except (ModuleNotFoundError, NoSuchModuleError):
             raise MissingExtraError("A place in Postgres", "postgres") from None
         if self.sqlite:
-            in_ram = (
-                self.in_ram
-            )  # an engine that holds this object would keep it, and all of its connections, for ever
+            # an engine that held this object would keep it, and all of its connections, for ever
+            in_ram = self.in_ram
             event.listen(engine, "connect", lambda connection, _: _configure(connection, in_ram))
         event.listen(engine, "begin", _begin_sqlite if self.sqlite else _begin_postgres)
         return engine

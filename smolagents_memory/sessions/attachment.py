@@ -273,9 +273,10 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
         head = _common(old, new)
         tail = _common(old[head:][::-1], new[head:][::-1])
         added = new[head : len(new) - tail]
-        if len(old) > head + tail or (tail and added):
-            journal.spliced(head, len(old) - head - tail, added if tail else ())
-        for step in added if not tail else ():
+        within, behind = (added, []) if tail else ([], added)
+        if within or len(old) > head + tail:
+            journal.spliced(head, len(old) - head - tail, within)
+        for step in behind:
             if is_task(step):
                 journal.end_entry()  # each run can be read as it was at its end
             journal.appended([step])
