@@ -18,12 +18,14 @@ MEMORY_TOOLS = frozenset({"recall", "remember", "forget", "original_step"})
 _CALLED = re.compile(r"(\w+)\s*\(")
 _CODE = 2000
 _TEXT = 500
+_READ = 40_000  # characters of a text that are looked through for what was recalled, before it is cut to the above
 
 Clean = Callable[[str], str]
 
 
 def experiences(task: TaskStep, steps: Sequence[MemoryStep], clean: Clean) -> Iterator[dict[str, Any]]:
     """The memories that a run leaves, as `remember_many` takes them. `clean` takes out what recall brought in."""
+    clean = _bounded(clean)
     wanted = clipped(clean(task.task), _TEXT)
     done = [action for action in actions(steps) if not action.lost and not _only_recalled(action, clean)]
     for number, action in enumerate(done):
@@ -42,6 +44,11 @@ def experiences(task: TaskStep, steps: Sequence[MemoryStep], clean: Clean) -> It
     if answer is not None and code and any(not action.final for action in done):  # more than saying the answer
         text = f"Task: {wanted}\nCode that solved it:\n{clipped(code, _CODE)}"
         yield {"text": text, "kind": "solution", "importance": 2.0, "meta": {"task": wanted}}
+
+
+def _bounded(clean: Clean) -> Clean:
+    """The same over both ends of a text that is far longer than what is kept of it."""
+    return lambda text: clean(clipped(text, _READ))
 
 
 def _failure(action: Action, later: Sequence[Action], clean: Clean) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.memory.quoting import quoted, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped
+from smolagents_memory.search.parts import bounded_query
 from smolagents_memory.search.words import query_words
 from smolagents_memory.steps.answers import outcome
 from smolagents_memory.steps.kinds import is_action, is_task
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 RELEVANT = 0.5  # the relevance from which on a memory is brought back unasked
+_READ = 20_000  # characters of what a step says, or of a memory, that are looked through for words in common
 _USED = 0.3  # the share of a memory's own words that the next step must hold for it to have been of use
 
 
@@ -129,10 +131,14 @@ class Learning(Listener):
     def recalled(self, memories: Sequence[Memory], query: str) -> None:
         """Memories went to the model: they are not learnt again, and their use is looked for."""
         self._memory.long_term.just_recalled.extend(str(memory.value) for memory in memories)
-        asked = set(query_words(query))
+        asked = set(query_words(bounded_query(query)))
         with self._lock:
             for memory in memories:
-                own = {word for word in query_words(str(memory.value)) if word not in asked and len(word) > 2}
+                own = {
+                    word
+                    for word in query_words(clipped(str(memory.value), _READ))
+                    if word not in asked and len(word) > 2
+                }
                 if own:
                     self._waiting.append((own, memory))
 
@@ -141,9 +147,12 @@ class Learning(Listener):
             waiting, self._waiting = self._waiting, []
         if not waiting:
             return
-        said = " ".join(str(action) for action in actions([step]))
-        said += " " + str(step.action_output or "") + " " + str(step.model_output or "")
-        words = set(query_words(without_recalled(said, ())))
+        said = [
+            *(str(action) for action in actions([step])),
+            str(step.action_output or ""),
+            str(step.model_output or ""),
+        ]
+        words = set(query_words(without_recalled(" ".join(clipped(each, _READ) for each in said), ())))
         for own, memory in waiting:
             if len(own & words) >= max(1, _USED * min(len(own), 20)):
                 self._memory.long_term.feedback(memory.key, True)
