@@ -3,6 +3,7 @@
     SmolagentsMemoryError
     ├── CallbackSignatureError        a callback that smolagents would call wrongly
     ├── DecodeError                   a record that cannot be turned back into a step or value
+    ├── DocumentError                 a document's file cannot be read; also an OSError
     ├── EmbeddingError                a text cannot be turned into a vector, or the model is not what it should be
     ├── MemoryFileError               a memory file that cannot be read; `.recoverable` says how many steps could be
     │   ├── DamagedFileError          cut short, bits flipped, empty
@@ -42,6 +43,10 @@ class CallbackSignatureError(SmolagentsMemoryError, TypeError):
 
 class DecodeError(SmolagentsMemoryError, ValueError):
     """A record that cannot be turned back into a step or a value."""
+
+
+class DocumentError(SmolagentsMemoryError, OSError):
+    """A document's file cannot be read. What was kept of it before is as it was."""
 
 
 class EmbeddingError(SmolagentsMemoryError):

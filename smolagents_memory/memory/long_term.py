@@ -83,7 +83,7 @@ def opened_keeper(
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
         vault.checked = True
-        keeper.complete()
+        keeper.opened()
     return keeper
 
 
@@ -111,19 +111,18 @@ class LongTerm:
         return keys
 
     def remember_document(self, text: str, source: str) -> list[str]:
-        """Keep a text in neighbouring parts; parts of an earlier version that are no more are forgotten."""
-        parts = parts_of(text)
-        name = _digest(source)
-        keys = [f"d-{name}-{number}" for number in range(len(parts))]
-        old = [
-            r.key for r in self.keeper.records(archived=None) if r.source == source and r.key.startswith(f"d-{name}-")
-        ]
-        self.forget(sorted(set(old) - set(keys)))
-        items = [
-            {"text": part, "key": key, "source": source, "kind": "document", "meta": {"part": n, "parts": len(parts)}}
-            for n, (key, part) in enumerate(zip(keys, parts, strict=True))
-        ]
-        return self.remember(items)
+        """Keep a text in neighbouring parts, in the place of those of an earlier version: all of it, or nothing."""
+        parts, prefix, now = parts_of(text), f"d-{_digest(source)}-", self.clock()
+        records = []
+        for n, part in enumerate(parts):
+            item = {"text": part, "key": f"{prefix}{n}", "source": source, "kind": "document"}
+            records.append(self._record({**item, "meta": {"part": n, "parts": len(parts)}}, now)[0])
+        gone = self.keeper.replace(source, prefix, records)
+        keys = [record.key for record in records]
+        for event, told in (("forgotten", gone), ("added", keys)):
+            if told:
+                self._tell(event, keys=told)
+        return keys
 
     def recall(
         self,
