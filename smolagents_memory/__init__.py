@@ -13,9 +13,9 @@ from smolagents_memory._version import __version__ as __version__
 # the one list of public names, by the module that each lives in
 _HOMES = {
     "_errors": """
-        CallbackSignatureError DamagedFileError DecodeError DocumentError EmbeddingError ForeignFileError
-        MemoryFileError MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError PlaceError
-        ScriptError SessionConflictError SessionDamagedError SessionError SessionNotFoundError
+        AttachError CallbackSignatureError DamagedFileError DecodeError DocumentError EmbeddingError
+        ForeignFileError MemoryFileError MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError
+        PlaceError ScriptError SessionConflictError SessionDamagedError SessionError SessionNotFoundError
         SessionStorageError SmolagentsMemoryError StoreBusyError StoreError StoreFormatError
         StoreUnavailableError ToolStateError UnsupportedValueError
     """,
