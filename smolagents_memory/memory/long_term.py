@@ -30,6 +30,7 @@ from smolagents_memory.stores.vault import open_vault
 
 DEFAULT_FOLDER = "agent_memory"
 
+_PASSED_OVER = 30  # memories that stand in the prompt, say, before what comes after them is not looked for
 _ITEM = {"text", "key", "importance", "meta", "source", "kind"}
 
 
@@ -132,11 +133,13 @@ class LongTerm:
         where: Mapping[str, Any] | None = None,
         explain: bool = False,
         at_least: float = 0.0,
+        unless: Callable[[Record], bool] | None = None,
     ) -> list[Memory]:
-        """The best memories; with `at_least`, only those whose relevance reaches it."""
+        """The best memories; with `at_least`, only those whose relevance reaches it; none for which `unless` holds."""
         fits, k = compiled(where), checked_top_k(k)
         now = self.clock()
-        found = [each for each in self.keeper.recall(checked_query(query), k, now, fits) if each.relevance >= at_least]
+        found = self.keeper.recall(checked_query(query), k + _PASSED_OVER if unless else k, now, fits)
+        found = [each for each in found if each.relevance >= at_least and not (unless and unless(each.record))][:k]
         if found:
             self.keeper.used([each.record for each in found], now)
         memories = [

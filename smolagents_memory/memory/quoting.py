@@ -34,13 +34,22 @@ def quoted(memories: Sequence[Memory], now: float, budget: int | None = None) ->
 
 def _entry(memory: Memory, now: float) -> str:
     source = f", from {_line(memory.source)}" if memory.source else ""
-    text = str(memory.value)
+    quote = _quote(str(memory.value))
+    head = f"{_line(memory.key)} ({_line(memory.kind)}, {age(now - memory.created)}{source}, score {memory.score:.2f})"
+    return f"{head}:\n{quote}"
+
+
+def _quote(text: str) -> str:
     if len(text) > _CLIPPED:
         text = text[:_CLIPPED] + f" … ({len(text) - _CLIPPED} more characters)"
     text = text.replace(BEGIN, "[…]").replace(END, "[…]")
-    quote = "\n".join(f"> {line}" for line in text.splitlines()) or "> (empty)"
-    head = f"{_line(memory.key)} ({_line(memory.kind)}, {age(now - memory.created)}{source}, score {memory.score:.2f})"
-    return f"{head}:\n{quote}"
+    return "\n".join(f"> {line}" for line in text.splitlines()) or "> (empty)"
+
+
+def stands_in(texts: Sequence[str], said: str) -> bool:
+    """Whether one of the texts holds what a memory says: quoted, or in so many words."""
+    quote = f"\n{_quote(said)}\n"
+    return any(quote in text or (len(said) >= _SAID and said in text) for text in texts)
 
 
 def _line(text: str | None) -> str:
