@@ -150,8 +150,7 @@ class SqlKeeper(Keeper[Bank]):
         try:
             matrices = vectors.of_each([searchable(draft.record.value) for draft in new])
         except EmbeddingError as error:
-            vectors.went_without(error)
-            self.vault.owe()
+            self._without_vectors(error)
             return None
         for draft, matrix in zip(new, matrices, strict=True):
             draft.vectors = matrix
@@ -161,7 +160,7 @@ class SqlKeeper(Keeper[Bank]):
         """Embed what was kept while the embedder failed, if it works again and that is soon done."""
         vectors = self.vault.vectors
         if self.vault.owes and vectors is not None and vectors.outage.reason is None and self.vault.missing() <= CHUNK:
-            self.opened()
+            self._embed_what_is_owed()
         if written >= CHUNK and self.vault.indexes is not None:  # so that the next recall need not wait
             self.vault.indexes.catch_up(self.bank.name)
 
@@ -179,13 +178,21 @@ class SqlKeeper(Keeper[Bank]):
         return {"embedded": embedded, "rebuilt": rebuilt}
 
     def opened(self) -> None:
-        """Embed what was written with another embedder, or while there was none; without one that works, say so."""
+        """As `complete`, of a place that must open: an embedder that fails is spoken of, and raises nothing."""
+        self._embed_what_is_owed()
+        if self.vault.indexes is not None:
+            self.vault.indexes.repair(self.bank.name)
+
+    def _embed_what_is_owed(self) -> None:
         try:
-            self.complete()
+            reembed(self.vault)
         except EmbeddingError as error:
-            self.vault.owe()
-            if self.vault.vectors is not None:
-                self.vault.vectors.went_without(error)
+            self._without_vectors(error)
+
+    def _without_vectors(self, error: EmbeddingError) -> None:
+        self.vault.owe()
+        if self.vault.vectors is not None:
+            self.vault.vectors.went_without(error)
 
     def stats(self) -> dict[str, Any]:
         self.flush()

@@ -29,7 +29,8 @@ def bounded_query(query: str) -> str:
     head = query[:_END].encode("utf-8", "surrogatepass")[:_END].decode("utf-8", "ignore")
     tail = query[-_END:].encode("utf-8", "surrogatepass")[-_END:].decode("utf-8", "ignore")
     begun = _BROKEN_BEGINNING.match(tail)
-    return _BROKEN_END.sub("", head) + "\n" + (tail[begun.end() :] if begun else tail)
+    # joined by a space: a text of one sentence stays one, for each sentence is asked by itself
+    return _BROKEN_END.sub("", head) + " " + (tail[begun.end() :] if begun else tail)
 
 
 def query_sentences(query: str) -> list[str]:

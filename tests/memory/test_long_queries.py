@@ -97,17 +97,31 @@ def best_of(work, turns=5):
     return min(times)
 
 
+def hexadecimal(size):
+    """One sentence of words that no other text has."""
+    return " ".join(f"{n * 7919 % 16**5:05x}" for n in range(size // 6))
+
+
+def chinese(size):
+    """A script without spaces, three bytes a character."""
+    return "".join(chr(0x4E00 + n * 7919 % 16_000) for n in range(size // 3))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["sql", "stores"])
-def test_recall_of_a_long_query_takes_no_longer_than_one_and_a_half_times_that_of_a_short_one(place):
-    """With the real embedder, the best of several turns; a task, too."""
+@pytest.mark.parametrize(
+    ("place", "text"), [("sql", prose), ("stores", prose), ("sql", hexadecimal), ("sql", chinese)]
+)
+def test_recall_of_a_long_query_takes_no_longer_than_one_and_a_half_times_that_of_a_short_one(place, text):
+    """With the real embedder, the best of several turns."""
     own = {"long_term": InMemoryStore(), "vector_store": VectorMemoryStore()} if place == "stores" else {}
     memory = EnhancedAgentMemory(**own)
     memory.remember_many(list(varied_memories(100)))
-    short, long, longest = (
-        best_of(lambda turn, size=size: memory.recall(f"{turn} {size} " + prose(size)))
-        for size in (2000, 200_000, 1_400_000)
-    )
+
+    def took(size):
+        query = text(size)
+        return best_of(lambda turn: memory.recall(f"{turn} {size} {query}"))
+
+    short, long, longest = took(2000), took(200_000), took(1_400_000)
     assert long <= 1.5 * short
     assert longest <= 1.5 * short
 
