@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
 from smolagents_memory._errors import SmolagentsMemoryError, UnsupportedValueError
 from smolagents_memory._events import Event
-from smolagents_memory._listener import Listener, Run
+from smolagents_memory._listener import Listener, Run, ToolCall
 from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
+from smolagents_memory.memory.provenance import Trail, all_read, begin, end, listening_outside
 from smolagents_memory.memory.quoting import quoted, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped
 from smolagents_memory.search.words import query_words
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 RELEVANT = 0.5  # the relevance from which on a memory is brought back unasked
+_PARENTS = 100  # recalled memories at most that one is made of
 _USED = 0.3  # the share of a memory's own words that the next step must hold for it to have been of use
 
 
@@ -44,18 +46,21 @@ class Learning(Listener):
         budget: int,
         learn: bool,
         reflector: Any,
+        trusted: frozenset[str],
     ) -> None:
         if recall_on not in ("task", "step"):
             raise UnsupportedValueError(f"recall_on is 'task' or 'step', not {recall_on!r}")
         self._memory = memory
         self._auto_recall, self._recall_on, self._budget = auto_recall, recall_on, budget
         self._learn, self._reflector = learn, reflector
+        self._trusted = trusted
         self._lock = threading.RLock()
         self._learnt: tuple[Any, Any] = (None, None)  # the task whose run was learnt from last, and up to which action
         self._injected: set[str] = set()  # keys brought in during this run
         self._waiting: list[tuple[set[str], Memory]] = []  # recalled, and not yet seen in use
         self._agents: list[tuple[Any, Callable[[], None]]] = []
         self._running: set[Run] = set()
+        self.trail = Trail(lambda: [agent for agent, _ in self._agents])
         self._off: Any = None
 
     def attach(self, agent: Any) -> None:
@@ -83,9 +88,35 @@ class Learning(Listener):
         self._running.add(run)
         if not run.goes_on:
             self._injected.clear()
+        self._follow(run)
         task, since = _newest_task(self._memory.steps)
         if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
             self._bring(task.task)
+
+    def _follow(self, run: Run) -> None:
+        """Know what was read in the steps that are there, and by who gave the task, if that is an agent."""
+        steps = self._memory.steps
+        outside = listening_outside(self)
+        if isinstance(outside, Learning):
+            self.trail.came(outside.trail.have_read())
+            task = next((step for step in reversed(steps) if is_task(step)), None)
+            if task is not None:
+                self.trail.follow(task, given=True)
+        for step in list(steps):
+            self.trail.follow(step)
+
+    def before_callbacks(self, agent: Any, step: Any) -> None:
+        """What came back in the step is known before callbacks cut it."""
+        self.trail.follow(step, agent)
+
+    def tool_call_begins(self, call: ToolCall) -> None:
+        """What a tool of ours does now, it does for this agent."""
+        begin(self, call)
+
+    def tool_call_ends(self, call: ToolCall) -> None:
+        """Note whose text came."""
+        end(self, call)
+        self.trail.called(call)
 
     def run_ends(self, run: Run) -> None:
         """Learn from it."""
@@ -96,6 +127,9 @@ class Learning(Listener):
     def _changed(self, event: Event) -> None:
         if event.reset:
             self.learn(event.removed)
+            self.trail.reset()
+        for step in event.added:
+            self.trail.follow(step)
         if len(event.added) != 1 or not self._running:
             return
         step = event.added[0]
@@ -113,7 +147,7 @@ class Learning(Listener):
             return
         long_term = self._memory.long_term
         try:
-            found = long_term.recall(query, self._auto_recall, at_least=RELEVANT)
+            found = long_term.recall(query, self._auto_recall, at_least=RELEVANT, trusted=self._trusted)
         except SmolagentsMemoryError as error:
             logger.warning("nothing was recalled for the task: %s", error)
             return
@@ -128,6 +162,8 @@ class Learning(Listener):
 
     def recalled(self, memories: Sequence[Memory], query: str) -> None:
         """Memories went to the model: they are not learnt again, and their use is looked for."""
+        if self._running:
+            self.trail.recalled(memories)
         self._memory.long_term.just_recalled.extend(str(memory.value) for memory in memories)
         asked = set(query_words(query))
         with self._lock:
@@ -173,15 +209,25 @@ class Learning(Listener):
         def clean(text: str) -> str:
             return without_recalled(text, recalled)
 
-        found = list(experiences(task, run, clean))
+        for step in (task, *run):
+            self.trail.follow(step)
+        found = list(experiences(task, run, clean, self._trusted))
         if self._reflector is not None:
-            found += self._reflector(task, run, clean)
+            read = all_read((task, *run))
+            mark = {"origin": "tool", "tools": read} if read else {"origin": "agent"}
+            found += [{**lesson, **mark} for lesson in self._reflector(task, run, clean)]
+        found = [{**item, "made_of": self._made_of(item)} for item in found]
         source = f"run {uuid.uuid4().hex[:12]}"
         solved = outcome(run)[0] is not None
         items = [{**item, "source": source, "meta": {**item.get("meta", {}), "solved": solved}} for item in found]
         keys = long_term.remember(items)
         long_term.just_recalled.clear()
         return keys
+
+    def _made_of(self, item: Mapping[str, Any]) -> list[str]:
+        """What was recalled before it was written; where that is not trusted, what was done is told without it."""
+        told_plainly = self.trail.have_read() and not item.get("tools")
+        return [] if told_plainly else list(self.trail.memories)[-_PARENTS:]
 
 
 def _newest_task(steps: Sequence[MemoryStep]) -> tuple[TaskStep | None, list[MemoryStep]]:

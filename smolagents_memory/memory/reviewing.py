@@ -9,6 +9,7 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 from smolagents.models import MessageRole
 
+from smolagents_memory.memory.provenance import read_of
 from smolagents_memory.steps.answers import outcome
 from smolagents_memory.steps.calls import CODE, Call, calls_made, error_of
 from smolagents_memory.steps.kinds import is_action, is_plan, is_task
@@ -26,6 +27,8 @@ class Action(Call):
 
     step: int = 0
     final: bool = False
+    before: tuple[str, ...] = ()  # the tools whose text the model had read when it wrote this …
+    returned: tuple[str, ...] = ()  # … and those whose text came back
 
     @property
     def code(self) -> str | None:
@@ -41,6 +44,8 @@ def actions(steps: Iterable[MemoryStep]) -> Iterator[Action]:
     for step in filter(is_action, steps):
         for action in _actions_of(step):
             action.step, action.final = step.step_number, bool(step.is_final_answer)
+            read = read_of(step)  # of the whole step: which line came from which of its calls is for the tools to say
+            action.before, action.returned = read.before, read.returned
             yield action
 
 
