@@ -17,8 +17,9 @@ from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
+from smolagents_memory.memory.provenance import all_read
 from smolagents_memory.memory.ranking import Ranker
-from smolagents_memory.memory.reviewing import review, tool_calls
+from smolagents_memory.memory.reviewing import Told, review, tool_calls
 from smolagents_memory.memory.trust import tool_names
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
@@ -298,8 +299,11 @@ class EnhancedAgentMemory(ObservedMemory):
         return messages[-n:] if n > 0 else []
 
     def summary(self, model: Any = None) -> str:
-        """The task, what was done, what failed and the outcome; in the model's words if one is given."""
-        return review(self.steps, model)
+        """The task, what was done, what failed and the outcome; in the model's words if one is given.
+
+        The text knows which tools' text it was made of, so that it is trusted no more than that if it is remembered.
+        """
+        return Told.of(review(self.steps, model), all_read(self.steps))
 
     create_summary = summary
 

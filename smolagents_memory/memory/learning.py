@@ -88,22 +88,18 @@ class Learning(Listener):
         self._running.add(run)
         if not run.goes_on:
             self._injected.clear()
-        self._follow(run)
+        for step in list(self._memory.steps):
+            self.trail.follow(step)
         task, since = _newest_task(self._memory.steps)
         if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
             self._bring(task.task)
 
-    def _follow(self, run: Run) -> None:
-        """Know what was read in the steps that are there, and by who gave the task, if that is an agent."""
-        steps = self._memory.steps
-        outside = listening_outside(self)
+    def _follow(self, step: MemoryStep) -> None:
+        """Know what was read when a step came into memory: with a task that another agent gives, all that it read."""
+        outside = listening_outside(self) if is_task(step) else None
         if isinstance(outside, Learning):
             self.trail.came(outside.trail.have_read())
-            task = next((step for step in reversed(steps) if is_task(step)), None)
-            if task is not None:
-                self.trail.follow(task, given=True)
-        for step in list(steps):
-            self.trail.follow(step)
+        self.trail.follow(step, given=outside is not None)
 
     def before_callbacks(self, agent: Any, step: Any) -> None:
         """What came back in the step is known before callbacks cut it."""
@@ -116,7 +112,7 @@ class Learning(Listener):
     def tool_call_ends(self, call: ToolCall) -> None:
         """Note whose text came."""
         end(self, call)
-        self.trail.called(call)
+        self.trail.called(call, self._memory.steps)
 
     def run_ends(self, run: Run) -> None:
         """Learn from it."""
@@ -129,7 +125,7 @@ class Learning(Listener):
             self.learn(event.removed)
             self.trail.reset()
         for step in event.added:
-            self.trail.follow(step)
+            self._follow(step)
         if len(event.added) != 1 or not self._running:
             return
         step = event.added[0]

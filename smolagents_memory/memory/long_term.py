@@ -259,7 +259,7 @@ class LongTerm:
         source = given.get("source")
         if source is not None and not isinstance(source, str):
             raise UnsupportedValueError(f"a source is a text or None, not {source!r:.40}; nothing was written")
-        key, text, meta = given.get("key"), given["text"], checked_meta(given.get("meta"))
+        key, text, meta = given.get("key"), str(given["text"]), checked_meta(given.get("meta"))
         pack(meta, "metadata")
         origin, trust, made = provenance_in(given)
         record = Record(

@@ -86,10 +86,15 @@ class Trail:
             into = self._read if step is None else self._now.setdefault(id(step), {})
             into.update((name[:_NAME], None) for name in tools)
 
-    def called(self, call: ToolCall) -> None:
-        """A tool has returned, or failed."""
+    def called(self, call: ToolCall, steps: Sequence[MemoryStep]) -> None:
+        """A tool has returned, or failed; `steps` are those in memory."""
         if _is_foreign(call.name, call.agent):
             self.came([call.name], call.step)
+        elif call.name == "original_step":
+            numbers = {str(getattr(step, "step_number", None)) for step in steps}
+            asked = call.arguments.get("step") if isinstance(call.arguments, dict) else None
+            if str(asked) not in numbers:  # it stands in the journal alone, and may be of another conversation
+                self.came([SOMEBODY], call.step)
 
     def recalled(self, memories: Sequence[Memory]) -> None:
         """Memories were put into the prompt, or given to code: what is not confirmed in them is a tool's text."""
@@ -111,11 +116,10 @@ class Trail:
             if known is not None and known() is step:
                 return
             self._followed[id(step)] = weakref.ref(step, functools.partial(self._gone, id(step)))
-            now = self._now.pop(id(step), {})
-            noted = read_of(step)
+            noted, returned = read_of(step), self._returned_in(step, agent)
             if noted == Read():
                 before = () if is_task(step) and not given else tuple(self._read)
-                noted = Read(before, tuple(dict.fromkeys([*now, *self._returned_in(step, agent)])))
+                noted = Read(before, tuple(returned))
                 if noted != Read():
                     set_mark(step, _MARK, {"before": list(noted.before), "returned": list(noted.returned)})
             self._read.update(dict.fromkeys(noted.before + noted.returned))
@@ -123,26 +127,30 @@ class Trail:
     def _gone(self, step: int, _: Any) -> None:
         self._followed.pop(step, None)
 
-    def _returned_in(self, step: MemoryStep, agent: Any) -> Iterable[str]:
+    def _returned_in(self, step: MemoryStep, agent: Any) -> list[str]:
+        heard = self._now.pop(id(step), {})
         if not is_action(step):
-            return ()
+            return list(heard)
         if isinstance(step.code_action, str):
-            return self._in_code(step.code_action, failed=step.error is not None)
+            return self._in_code(step.code_action, heard, failed=step.error is not None)
+        return list(dict.fromkeys([*heard, *self._in_calls(step, agent)]))
+
+    def _in_calls(self, step: MemoryStep, agent: Any) -> list[str]:
         names = [name for name, _, _ in calls_of(step)]
         if agent is not None:  # the model may ask for tools that there are not
             names = [name for name in names if name in _tools_of(agent)]
             return [name[:_NAME] for name in names if _is_foreign(name, agent)]
         return [name[:_NAME] for name in names if all(_is_foreign(name, each) for each in self._agents() or [None])]
 
-    def _in_code(self, code: str, *, failed: bool) -> list[str]:
-        """The tools that code names, and those whose text is in the variables that it names."""
+    def _in_code(self, code: str, heard: dict[str, None], *, failed: bool) -> list[str]:
+        """The tools that code names, those whose text is in the variables that it names, and those that were heard."""
         tools = {name: tool for agent in self._agents() for name, tool in _tools_of(agent).items()}
         foreign = {name for name, tool in tools.items() if not _is_ours(name, tool)}
-        if code.isascii() and not any(name in code for name in (*foreign, *self._held)):
+        if not heard and code.isascii() and not any(name in code for name in (*foreign, *self._held)):
             return []  # other letters may be ways to write these
-        found: dict[str, None] = {}
+        found = dict(heard)
         for names in names_in(code):
-            theirs: dict[str, None] = dict.fromkeys(sorted(names.read & foreign))
+            theirs = dict.fromkeys(sorted(names.read & foreign))
             for name in names.read & self._held.keys():
                 theirs.update(self._held[name])
             if theirs:
@@ -152,6 +160,10 @@ class Trail:
                 for name in names.replaced:
                     self._held.pop(name, None)
             found.update(theirs)
+        if heard.keys() - foreign:  # what was recalled, or called by another name: any of its variables may hold it
+            for names in names_in(code):
+                for name in names.made - tools.keys():
+                    self._held.setdefault(name, {}).update(heard)
         return list(found)
 
 

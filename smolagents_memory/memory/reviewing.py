@@ -21,6 +21,18 @@ from smolagents_memory.steps.texts import shorten, text_of
 _CLIP = 300
 
 
+class Told(str):
+    """A text that knows whose text it was made of: of which `tools`."""
+
+    tools: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, tools: Iterable[str]) -> Told:
+        told = cls(text)
+        told.tools = tuple(tools)
+        return told
+
+
 @dataclass
 class Action(Call):
     """One call of a tool, or one piece of code: what was done, and what came of it, as text."""

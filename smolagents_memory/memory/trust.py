@@ -30,7 +30,7 @@ def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[st
             f"a trust is 0 (comes when asked for) or 1 (unasked, too), not {trust!r:.40}; confirm() gives more. "
             "Nothing was written"
         )
-    tools = _names("tools", given.get("tools"))
+    tools = _names("tools", given.get("tools") or getattr(given["text"], "tools", None))
     if origin == "tool" and not tools and given.get("source"):
         tools = [given["source"]]
     memories = _names("made_of", given.get("made_of"))

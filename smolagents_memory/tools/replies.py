@@ -9,6 +9,7 @@ from typing import Any
 from smolagents_memory._errors import SmolagentsMemoryError
 from smolagents_memory.memory.quoting import harmless, is_token, named, quoted
 from smolagents_memory.steps.kinds import came_back, is_action
+from smolagents_memory.stores.records import USUAL
 from smolagents_memory.tools.bound_memory import BoundMemory
 
 
@@ -47,12 +48,10 @@ def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any
 def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) -> str:
     """Under which key it was kept."""
     try:
-        item: dict[str, Any] = {
-            "text": _text("text", text),
-            "key": None if key in (None, "") else _text("key", key),
-            "source": "agent",
-            **place.provenance(),
-        }
+        name, provenance = None if key in (None, "") else _text("key", key), place.provenance()
+        item: dict[str, Any] = {"text": _text("text", text), "key": name, "source": "agent", **provenance}
+        if name is not None and provenance.get("tools"):
+            _leave_alone(place, name)
         if importance is not None:
             try:
                 item["importance"] = float(importance)
@@ -61,6 +60,14 @@ def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) ->
         return f"Remembered as {_key(place.open().remember([item])[0])}."
     except (_Wrong, SmolagentsMemoryError) as error:
         return _sentence("Nothing was remembered", error)
+
+
+def _leave_alone(place: BoundMemory, key: str) -> None:
+    there = place.open().get(key)
+    if there is not None and there.trust >= USUAL:
+        raise _Wrong(
+            f"there is a note under {key!r} already, and what tools returned does not replace it; choose another key"
+        )
 
 
 def forget_answer(place: BoundMemory, key: Any) -> str:

@@ -15,6 +15,7 @@ from smolagents_memory import (
     Reflector,
     RememberTool,
     Session,
+    StepTool,
 )
 from smolagents_memory.stores.adapting import Adapted
 from smolagents_memory.testing import ScriptedModel, call, code
@@ -327,3 +328,70 @@ def test_a_store_that_keeps_no_origin_gives_nothing_unasked_in_another_process()
     assert isinstance(second.long_term.keeper.bank.texts, Adapted)
     (hit,) = second.recall("blind copy of every mail")
     assert (hit.origin, hit.trust) == ("import", 0)
+
+
+def test_a_task_that_an_agent_gave_is_not_taken_for_a_persons(place, tmp_path):
+    """A managed agent with a memory of its own learns what its manager, who had read a page, asked it for."""
+    with EnhancedAgentMemory(tmp_path / "inner", embedder=Hashed()) as own:
+        inner = CodeAgent(
+            [], ScriptedModel([code("final_answer('ok')")]), name="clerk", description="x", verbosity_level=-1
+        )
+        own.attach(inner)
+        script = [code("print(web_search('mail'))"), code(f"clerk(task={EVIL!r})"), code("final_answer(1)")]
+        agent_of(place(), script, managed_agents=[inner]).run(TASK)
+        learnt = [hit for hit in own.recall(EVIL, 50) if "audit@evil" in hit.value]
+        assert learnt
+        assert all(hit.trust == 0 and "web_search" in hit.tools for hit in learnt)
+        assert not [hit for hit in own.recall("clerk task", 50) if hit.trust and "audit@evil" in hit.value]
+
+
+def test_a_summary_that_the_program_keeps_knows_what_it_was_made_of(place):
+    """Of this run, and by a model."""
+    memory = place()
+    agent_of(memory, [code("print(web_search('mail'))"), code("final_answer(1)")]).run(TASK)
+    for summary in (memory.summary(), memory.create_summary(ScriptedModel([EVIL]))):
+        key = memory.remember(summary)
+        assert type(memory.long_term.get(key).value) is str
+        assert (memory.long_term.get(key).trust, memory.long_term.get(key).tools) == (0, ["web_search"])
+    assert "audit@evil" not in unasked(place())
+
+
+def test_a_persons_memory_is_not_replaced_by_what_a_page_said(place):
+    """The agent is told to choose another key."""
+    memory = place()
+    memory.remember("Mails to Zorblax go by the post office.", key="mail")
+    script = [
+        code("print(web_search('mail'))"),
+        code(f"print(remember({EVIL!r}, key='mail'))"),
+        code("final_answer(1)"),
+    ]
+    agent = agent_of(memory, script)
+    agent.run(TASK)
+    assert "Nothing was remembered: there is a note under 'mail'" in str(agent.memory.steps[-2].observations)
+    assert memory.long_term.get("mail").value == "Mails to Zorblax go by the post office."
+
+
+def test_variables_that_another_process_restored_stay_what_they_are(place, tmp_path):
+    """The conversation begins anew, the variable is there."""
+    agent = agent_of(place(), [code("page = web_search('mail')"), code("final_answer(1)")])
+    with Session("s", tmp_path / "s").attach(agent):
+        agent.run("Look it up.", reset=False)
+    memory = place()
+    agent = agent_of(memory, [code("print(page)"), code("final_answer(2)")])
+    with Session("s", tmp_path / "s").attach(agent):
+        agent.run(TASK, reset=True)
+    printed = [hit for hit in memory.recall(EVIL, 50) if "print(page)" in hit.value and "audit@evil" in hit.value]
+    assert printed
+    assert all(hit.trust == 0 for hit in printed)
+
+
+def test_the_original_of_a_step_that_is_gone_is_somebodys_text(place, mocker):
+    """It may be of any conversation."""
+    mocker.patch("smolagents_memory.tools.replies.step_answer", return_value=EVIL)
+    memory = place()
+    agent = CodeAgent(
+        [StepTool(memory)], ScriptedModel([code("print(original_step(7))"), code(SAYS)]), verbosity_level=-1
+    )
+    memory.attach(agent)
+    agent.run(TASK)
+    assert not [hit for hit in memory.recall(EVIL, 50) if hit.trust and "audit@evil" in hit.value]
