@@ -226,7 +226,10 @@ class Learning(Listener):
         """Keep what the last task's run taught, once; returns the keys."""
         if not self._learn:
             return []
-        task, run = _newest_task(self._memory.steps if steps is None else steps)
+        steps = list(self._memory.steps if steps is None else steps)
+        for step in steps:
+            self.trail.follow(step)
+        task, run = _newest_task(steps)
         last = next((step for step in reversed(run) if is_action(step)), None)
         with self._lock:
             if task is None or last is None or (self._learnt[0] is task and self._learnt[1] is last):
@@ -245,8 +248,6 @@ class Learning(Listener):
         def clean(text: str) -> str:
             return without_recalled(text, recalled)
 
-        for step in (task, *run):
-            self.trail.follow(step)
         found = list(experiences(task, run, clean, self._trusted))
         if self._reflector is not None:
             read = all_read((task, *run))

@@ -66,6 +66,7 @@ class Trail:
         self._read: dict[str, None] = {}
         self._now: dict[int, dict[str, None]] = {}  # by the id of a step that is being made
         self._held: dict[str, dict[str, None]] = {}  # a variable of the agent's code → the tools whose text it holds
+        self._made: set[str] = set()  # by code of agents that are not there any more
         self._followed: dict[int, weakref.ref[Any]] = {}
         self.memories: dict[str, None] = {}  # keys of what was recalled
 
@@ -146,6 +147,10 @@ class Trail:
         """The tools that code names, those whose text is in the variables that it names, and those that were heard."""
         tools = {name: tool for agent in self._agents() for name, tool in _tools_of(agent).items()}
         foreign = {name for name, tool in tools.items() if not _is_ours(name, tool)}
+        if not self._agents():  # nobody knows which tools there were: whatever the code did not make itself
+            every = names_in(code)
+            self._made.update(name for names in every for name in names.made | names.imported)
+            foreign = {name for names in every for name in names.read} - self._made - _BUILTINS - MEMORY_TOOLS - _OWN
         if not heard and code.isascii() and not any(name in code for name in (*foreign, *self._held)):
             return []  # other letters may be ways to write these
         found = dict(heard)

@@ -20,7 +20,8 @@ def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[st
     >>> provenance_in({"text": "It rains.", "origin": "tool", "source": "weather"})
     ('tool', 0, {'tools': ['weather']})
     """
-    origin, trust = given.get("origin") or "user", given.get("trust", USUAL)
+    origin = given.get("origin") or ("document" if given.get("kind") == "document" else "user")
+    trust = given.get("trust", USUAL)
     if origin not in ORIGINS:
         raise UnsupportedValueError(
             f"an origin is one of {', '.join(ORIGINS)}, not {origin!r:.40}; nothing was written"

@@ -59,15 +59,16 @@ def names_called(code: str, tools: Mapping[str, Sequence[str]] | None = None) ->
 
 @dataclass(frozen=True)
 class Names:
-    """The names in a statement: those it reads, those it makes, and of these what it sets to something new."""
+    """The names in a statement: those it reads, makes, sets to something new, and imports."""
 
     read: frozenset[str]
     made: frozenset[str]
     replaced: frozenset[str]
+    imported: frozenset[str]
 
 
 def names_in(code: str) -> list[Names]:
-    """The names in each statement at the top level of a piece of code; imports make none.
+    """The names in each statement at the top level of a piece of code.
 
     >>> names_in("page = search(word)")[0].read == {"search", "word"}
     True
@@ -79,14 +80,15 @@ def names_in(code: str) -> list[Names]:
 def _names(statement: ast.stmt) -> Names:
     read: set[str] = set()
     made: set[str] = set()
+    imported: set[str] = set()
     for node in _in_order(statement):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
             read.add(node.id)
-        elif not isinstance(node, (ast.Import, ast.ImportFrom)):
-            made.update(_names_made(node))
+        else:
+            (imported if isinstance(node, (ast.Import, ast.ImportFrom)) else made).update(_names_made(node))
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
     replaced = {target.id for target in targets if isinstance(target, ast.Name)}
-    return Names(frozenset(read), frozenset(made), frozenset(replaced))
+    return Names(frozenset(read), frozenset(made), frozenset(replaced), frozenset(imported))
 
 
 def _written(code: str, tools: Mapping[str, Sequence[str]] | None) -> list[tuple[str, ast.Call, int]]:

@@ -112,7 +112,9 @@ class MemoryConformance:
         text = "\n\n".join(f"Chapter {n}. " + "The ship sails on. " * 30 for n in range(6))
         keys = memory.remember_document(text + "\n\nThe treasure is in the attic.", "story.txt")
         assert len(keys) > 3
-        assert "attic" in memory.recall("Where is the treasure in the attic?")[0].value
+        (hit, *_) = memory.recall("Where is the treasure in the attic?")
+        assert "attic" in hit.value
+        assert (hit.origin, hit.trust) == ("document", 1)
         assert len(memory.remember_document("The treasure moved to the cellar.", "story.txt")) == 1
         assert memory.stats()["memories"] == 1
 

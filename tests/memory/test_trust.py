@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from quick_embedder import Hashed
 from smolagents import CodeAgent, Tool, ToolCallingAgent
+from smolagents.memory import AgentMemory
 
 from smolagents_memory import (
     EnhancedAgentMemory,
@@ -395,3 +396,37 @@ def test_the_original_of_a_step_that_is_gone_is_somebodys_text(place, mocker):
     memory.attach(agent)
     agent.run(TASK)
     assert not [hit for hit in memory.recall(EVIL, 50) if hit.trust and "audit@evil" in hit.value]
+
+
+@pytest.mark.parametrize(
+    "way", ["an observation", "an observation of a call", "another name for the tool", "the answer"]
+)
+def test_steps_that_were_loaded_are_learnt_with_care(place, way):
+    """No agent is there that knows which tools there were."""
+    script, options = RUNS[way]
+    with EnhancedAgentMemory(vector=False, learn=False) as other:
+        agent = agent_of(other, script, **options)
+        other.detach()
+        agent.memory = AgentMemory("")
+        agent.run(TASK)
+    memory = place()
+    memory.steps = agent.memory.steps
+    assert not [hit for hit in place().recall(EVIL, 50) if hit.trust and "audit@evil" in hit.value]
+    assert "blind copy" in asked(place())
+
+
+def test_a_step_that_was_made_before_anything_was_read_stays_the_agents_own(place):
+    """What comes later says nothing of it."""
+    memory = place()
+    script = [
+        code("print('the harbour of Zorblax opens at six every day')"),
+        code("print(web_search('mail'))"),
+        code(SAYS),
+    ]
+    agent_of(memory, script).run(TASK)
+    (hit,) = [
+        hit
+        for hit in memory.recall("harbour opens", 50)
+        if hit.value.endswith("→ the harbour of Zorblax opens at six every day")
+    ]
+    assert (hit.origin, hit.trust) == ("agent", 1)
