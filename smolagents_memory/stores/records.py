@@ -54,7 +54,9 @@ class Record:
 
     def comes_unasked(self, trusted: Collection[str]) -> bool:
         """Whether it may be put into a prompt that did not ask for it, where these tools are the program's own."""
-        return self.trust >= USUAL or (bool(self.tools) and all(tool in trusted for tool in self.tools))
+        if isinstance(self.trust, int) and self.trust >= USUAL:
+            return True
+        return bool(self.tools) and all(tool in trusted for tool in self.tools)
 
     def vouched(self, new: Record) -> dict[str, Any]:
         """What the same text, written again, makes of origin and trust: only a more trusted writer changes them."""

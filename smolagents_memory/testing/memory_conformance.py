@@ -4,9 +4,9 @@
         def make_memory(self, tmp_path, **options):
             return EnhancedAgentMemory(long_term=MyStore(tmp_path / "file"), vector=False, **options)
 
-Remembering, recall with filters, explained, with relevance and with what neighbours lend, feedback, time, archive,
-pin, forget, decay, purge and scopes. What a store lacks of the six methods of `MemoryStore`, and what does not work
-without it, is named as the reason where a test is skipped.
+Remembering, trust, recall with filters, explained, with relevance and with what neighbours lend, feedback, time,
+archive, pin, forget, decay, purge and scopes. What a store lacks of the six methods of `MemoryStore`, and what does
+not work without it, is named as the reason where a test is skipped.
 """
 
 from __future__ import annotations

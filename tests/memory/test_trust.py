@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from quick_embedder import Hashed
 from smolagents import CodeAgent, Tool, ToolCallingAgent
 from smolagents.memory import AgentMemory
@@ -430,3 +432,43 @@ def test_a_step_that_was_made_before_anything_was_read_stays_the_agents_own(plac
         if hit.value.endswith("→ the harbour of Zorblax opens at six every day")
     ]
     assert (hit.origin, hit.trust) == ("agent", 1)
+
+
+FIRST = [
+    "page = web_search('mail')",
+    "def look():\n    return web_search('mail')\npage = look()",
+    "page = [web_search('mail')]",
+]
+SHOWS = ["print(page)", "print(web_search('mail'))", "other = page\nprint(str(other))", "print(calendar(str(page)))"]
+THEN = [
+    "x = 6 * 7\nprint(x)", "page2 = page\ndel page2", "remember(str(page))", "for each in page:\n    kept = each",
+    "print(recall('mail Zorblax blind copy'))", "raise ValueError(str(page))", "print(calendar('Monday'))",
+]  # fmt: skip
+SAID = [
+    f"remember({EVIL!r})",
+    f"print({EVIL!r})",
+    f"# {EVIL}\nprint(1)",
+    f"note = {EVIL!r}",
+    f"raise ValueError({EVIL!r})",
+]
+ENDS = ["final_answer(page)", "final_answer(42)", f"final_answer({EVIL!r})", "final_answer(str(other))"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_however_a_run_goes_nothing_of_the_page_is_taken_for_the_agents_own(data):
+    """The model writes the page's words only after it has seen them."""
+    blocks = [data.draw(st.sampled_from(FIRST)), *data.draw(st.lists(st.sampled_from([*SHOWS, *THEN]), max_size=3))]
+    seen = any(block in SHOWS or block == THEN[5] for block in blocks)
+    blocks += data.draw(st.lists(st.sampled_from([*THEN, *(SAID if seen else [])]), max_size=3))
+    blocks.append(data.draw(st.sampled_from(ENDS if seen else [*ENDS[:2], ENDS[3]])))
+    second = data.draw(st.lists(st.sampled_from(["print(page)", "print(6 * 7)", "y = page", "print(y)"]), max_size=2))
+    with EnhancedAgentMemory(vector=False) as memory:
+        script = [*blocks, "final_answer(1)", "final_answer(1)", *second, "final_answer(2)", "final_answer(2)"]
+        agent = agent_of(memory, map(code, script))
+        agent.run(TASK)
+        agent.model = ScriptedModel([code(block) for block in (*second, "final_answer(2)")])
+        agent.run("Once more for Zorblax.")
+        for record in memory.long_term.keeper.records():
+            if "audit@evil" in str(record.value) or "blind copy of every" in str(record.value):
+                assert not record.comes_unasked(()), (blocks, record)
