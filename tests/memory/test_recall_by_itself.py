@@ -246,7 +246,8 @@ def test_a_managed_agent_recalls_for_and_learns_its_task_and_not_what_the_manage
         assert asked == [COFFEE]
         assert notes(memory)[0].meta["keys"] == ["fact"]
         outcomes = [text for text in learnt(memory) if text.startswith("Task:")]
-        assert outcomes == [f"Task: {COFFEE}\nOutcome: weekly"]
+        assert f"Task: {COFFEE}\nOutcome: weekly" in outcomes
+        assert all(text.startswith(f"Task: {COFFEE}\n") for text in outcomes)
         assert "your manager" in next(step for step in memory.steps if isinstance(step, TaskStep)).task
 
 
