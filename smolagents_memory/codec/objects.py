@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable
 from enum import Enum, Flag
 from typing import Any
 
+from PIL import Image
 from smolagents import agent_types, memory, models, monitoring
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.placeholders import NotKept, Unknown
+from smolagents_memory.codec.python_types import of_kind
 from smolagents_memory.codec.registry import attributes, class_name, registry
 from smolagents_memory.steps.kinds import OWN_KINDS
 from smolagents_memory.upstream import AGENT_ERRORS
@@ -94,8 +96,10 @@ def write_registered(encoder: Encoder, value: Any, depth: int) -> dict[str, Node
 
 def _read_registered(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     registered = registry.value_named(node["c"])
-    data = decoder.value(node["v"])
-    return _unknown(decoder, node, data) if registered is None else registered.from_data(data)
+    return decoder.frozen(
+        [node["v"]],
+        lambda data: _unknown(decoder, node, *data) if registered is None else registered.from_data(*data),
+    )
 
 
 def _write_dataclass(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
@@ -121,7 +125,7 @@ def _read_enum(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     cls: Any = _class(node["c"])
     if cls is None or not issubclass(cls, Enum):
         return _unknown(decoder, node, decoder.value(node.get("v", node.get("value"))))
-    return cls(decoder.value(node["value"])) if "value" in node else cls[node["v"]]
+    return cls(of_kind(decoder.value(node["value"]), int)) if "value" in node else cls[of_kind(node["v"], str)]
 
 
 def _unknown(decoder: Decoder, node: dict[str, Any], data: Any) -> Unknown:
@@ -173,12 +177,18 @@ def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> An
     base: Any = _BASES[data["base"]]
     if cls is None or not issubclass(cls, base):
         return _unknown(decoder, node, data)
+    of_kind(data["body"], base)
     if base in (list, dict, set, bytearray):
         value = define(base.__new__(cls))
         getattr(base, "extend" if base in (list, bytearray) else "update")(value, data["body"])
     else:
         value = base.__new__(cls, data["body"])
     return decoder.fill_attributes(value, iter(data["attributes"].items()))
+
+
+def _agent_image(value: Any) -> Any:
+    """Of decoded pixels only: of a text smolagents would make the path of a file that it opens."""
+    return agent_types.AgentImage(of_kind(value, Image.Image))
 
 
 # -- errors --------------------------------------------------------------------------------------------------------
@@ -235,8 +245,8 @@ READERS: dict[str, Read] = {
     **{name: _reader_of(cls) for name, cls in _UPSTREAM.items()},
     "role": lambda decoder, node, define: MessageRole(node["v"]),
     "not-kept": lambda decoder, node, define: NotKept(str(node["type"]), str(node.get("detail", ""))),
-    "AgentText": lambda decoder, node, define: agent_types.AgentText(decoder.value(node["v"])),
-    "AgentImage": lambda decoder, node, define: agent_types.AgentImage(decoder.value(node["v"])),
+    "AgentText": lambda decoder, node, define: agent_types.AgentText(of_kind(decoder.value(node["v"]), str)),
+    "AgentImage": lambda decoder, node, define: _agent_image(decoder.value(node["v"])),
     "value": _read_registered,
     "object": _read_dataclass,
     "enum": _read_enum,
