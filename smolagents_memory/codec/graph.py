@@ -188,6 +188,7 @@ class Decoder:
         self.blobs = blobs
         self.allowance = allowance_of(blobs)
         self.unknown: list[str] = []
+        self.refs = 0  # to what is shared
         self._weights = Weights(self._parts_of_key)
         self._readers = readers
         self._known: dict[int, Any] = {}
@@ -229,6 +230,7 @@ class Decoder:
             return self.fill_dict(define({}), node.items())
         if tag == "ref":
             wanted = node["n"]
+            self.refs += 1
             return self._known[wanted] if wanted in self._known else Later(lambda: self._known[wanted])
         if tag == "def":
             return self.value(node["v"], int(node["n"]))
@@ -242,6 +244,7 @@ class Decoder:
         part = Decoder(self._readers, self.blobs)
         value = part.decode(node)
         self.unknown += part.unknown
+        self.refs += part.refs
         return value
 
     def fill_list(self, target: list[Any], nodes: list[Node]) -> list[Any]:

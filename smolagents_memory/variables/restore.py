@@ -15,7 +15,7 @@ from smolagents_memory.codec.graph import TAG
 from smolagents_memory.upstream import MADE_IN, Namespace, keep_source, namespace_of, reason_of
 from smolagents_memory.variables.allowed import Refused, bare, is_dunder, without_annotations
 from smolagents_memory.variables.document import Part, closure, itself
-from smolagents_memory.variables.reading import NamespaceDecoder
+from smolagents_memory.variables.rebuilding import NamespaceDecoder
 from smolagents_memory.variables.sources import imported
 from smolagents_memory.variables.vetting import annotation, check_bases
 
