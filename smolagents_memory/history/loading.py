@@ -22,7 +22,7 @@ from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec import legacy
 from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.blobs import extract_blobs
-from smolagents_memory.codec.lines import parse_line, read_lines
+from smolagents_memory.codec.lines import parse_line, read_lines, read_whole
 from smolagents_memory.codec.values import new_decoder
 from smolagents_memory.history.recording import StepReader
 
@@ -168,8 +168,8 @@ class Loading:
         if self._oversized:
             raise OversizedFileError(
                 f"{self._name} would take more memory or time than so few bytes may ({self.losses[0]}). "
-                f"{len(self.steps)}{of} steps were read, recover=True returns them; if it is your own, max_bytes= allows "
-                "more",
+                f"{len(self.steps)}{of} steps were read, recover=True returns them; max_bytes= allows more, if it is "
+                "your own",
                 recoverable=len(self.steps),
             )
         raise DamagedFileError(
@@ -203,7 +203,8 @@ def load_records(path: Path, *, recover: bool, max_bytes: int | None = None) -> 
         header = parse_line(first)
     except DecodeError as error:
         if not _is_our_header(first):
-            _read_other_json(loading, path, first, lines)
+            lines.close()
+            _read_other_json(loading, path, first, Allowance(path.stat().st_size, max_bytes))
             return loading
         loading.losses.append(f"line 1: {error}")
     else:
@@ -223,17 +224,12 @@ def _is_our_header(line: bytes) -> bool:
         return True
 
 
-def _read_other_json(loading: Loading, path: Path, first: bytes, rest: Iterator[bytes | DecodeError]) -> None:
+def _read_other_json(loading: Loading, path: Path, first: bytes, allowance: Allowance) -> None:
     """An exported dictionary, or an old dump, as one JSON text."""
     if first.lstrip()[:1] not in (b"[", b"{"):
         raise ForeignFileError(f"{path.name} is no memory file: it begins with {first[:20]!r}")
-    text = bytearray(first)
     try:
-        for line in rest:
-            if isinstance(line, DecodeError):
-                raise line
-            text += line
-        data = parse_json(bytes(text), constants=True)
+        data = parse_json(read_whole(path, allowance), constants=True)
     except OversizedError as error:
         raise OversizedFileError(f"{path.name}: {error}; nothing was read; max_bytes= allows more") from error
     except DecodeError as error:

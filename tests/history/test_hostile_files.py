@@ -60,7 +60,13 @@ def images() -> bytes:
 
 def series(**more: Any) -> dict[str, Any]:
     index = {"$": "pd.Index", "range": [0, 10**8, 1], "names": [None]}
-    return {"$": "pd.Series", "v": ["numpy", 1.5], "index": index, "name": None, **more}
+    return {
+        "$": "pd.Series",
+        "v": ["numpy", {"$": "npscalar", "v": {**ZERO, "shape": []}}],
+        "index": index,
+        "name": None,
+        **more,
+    }
 
 
 def copies() -> bytes:
@@ -157,7 +163,7 @@ def test_a_load_is_in_proportion_to_the_bytes_whatever_they_say(tmp_path: Path) 
 def test_what_is_ones_own_is_read_when_it_is_said_how_much_it_may_be(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_bytes(images())
-    with pytest.raises(OversizedFileError, match=r"0 of 1 steps were read.*max_bytes= allows more"):
+    with pytest.raises(OversizedFileError, match=r"0 of 1 steps were read.*max_bytes= allows more, if it is"):
         load_memory(path)
     assert len(load_memory(path, max_bytes=900_000_000).steps[0].observations_images) == 10
 
