@@ -14,8 +14,8 @@ from smolagents_memory._version import __version__ as __version__
 _HOMES = {
     "_errors": """
         CallbackSignatureError DamagedFileError DecodeError EmbeddingError ForeignFileError MemoryFileError
-        MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError PlaceError ScriptError
-        SessionConflictError SessionDamagedError SessionError SessionNotFoundError SessionStorageError
+        MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError OversizedError OversizedFileError
+        PlaceError ScriptError SessionConflictError SessionDamagedError SessionError SessionNotFoundError SessionStorageError
         SmolagentsMemoryError StoreBusyError StoreError StoreFormatError StoreUnavailableError ToolStateError
         UnsupportedValueError
     """,
