@@ -15,9 +15,9 @@ _HOMES = {
     "_errors": """
         CallbackSignatureError DamagedFileError DecodeError EmbeddingError ForeignFileError MemoryFileError
         MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError OversizedError OversizedFileError
-        PlaceError ScriptError SessionConflictError SessionDamagedError SessionError SessionNotFoundError SessionStorageError
-        SmolagentsMemoryError StoreBusyError StoreError StoreFormatError StoreUnavailableError ToolStateError
-        UnsupportedValueError
+        PlaceError ScriptError SessionConflictError SessionDamagedError SessionError SessionNotFoundError
+        SessionStorageError SmolagentsMemoryError StoreBusyError StoreError StoreFormatError StoreUnavailableError
+        ToolStateError UnsupportedValueError
     """,
     "_events": "Event Events",
     "callbacks.alerts": "Alert",
