@@ -149,6 +149,12 @@ class Chance:
     def file(self, seed: str) -> bytes:
         """A file."""
         chance = random.Random(seed)
+        try:
+            return self._file(chance)
+        except RecursionError:  # nested deeper than can be written
+            return self._bytes(chance, chance.choice(self._whole))
+
+    def _file(self, chance: random.Random) -> bytes:
         kind = chance.random()
         if kind < 0.1:
             return self._bytes(chance, chance.choice(self._whole))
@@ -156,15 +162,12 @@ class Chance:
         if kind < 0.35:
             steps = [each for each in records if isinstance(each, dict) and "fields" in each]
             if steps:
-                chance.choice(steps)["fields"].update(
-                    {chance.choice(["action_output", "tool_calls", "task", "error"]): self.node(chance, 0)}
-                )
+                name = chance.choice(["action_output", "tool_calls", "task", "error", "model_output_message"])
+                made = self._trap(chance) if kind < 0.2 else self.node(chance, 0)
+                chance.choice(steps)["fields"][name] = chance.choice([made, [made]])
         for _ in range(chance.choice([0, 1, 1, 1, 2, 3, 8]) if kind < 0.35 else chance.choice([1, 1, 2, 3, 8])):
             self._change(chance, records)
-        try:
-            data = self._written(records)
-        except RecursionError:  # nested deeper than can be written
-            return self._bytes(chance, chance.choice(self._whole))
+        data = self._written(records)
         if chance.random() < 0.05:
             return gzip.compress(data, 1)
         return self._bytes(chance, data) if chance.random() < 0.05 else data
