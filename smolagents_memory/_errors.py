@@ -1,6 +1,7 @@
 """Every error this package raises on its own account, in one tree.
 
     SmolagentsMemoryError
+    ├── AttachError                   a memory that is another agent's, or an agent that has such a memory already
     ├── CallbackSignatureError        a callback that smolagents would call wrongly
     ├── DecodeError                   a record that cannot be turned back into a step or value
     │   └── OversizedError            it would take memory or time beyond all proportion to its bytes
@@ -36,6 +37,10 @@ from __future__ import annotations
 
 class SmolagentsMemoryError(Exception):
     """The root of the tree: catch this to catch all of them."""
+
+
+class AttachError(SmolagentsMemoryError):
+    """A memory that is another agent's, or an agent that has such a memory already. Nothing was changed."""
 
 
 class CallbackSignatureError(SmolagentsMemoryError, TypeError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from smolagents.utils import AgentToolExecutionError
 
 from smolagents_memory import _turns as turns
-from smolagents_memory._errors import SessionConflictError, SessionError
+from smolagents_memory._errors import AttachError, SessionConflictError, SessionError
 from smolagents_memory._listener import Listener, Run, ToolCall
 from smolagents_memory._log import logger
 from smolagents_memory._turns import Stay, Turn
@@ -57,13 +57,27 @@ class ManagedAgents:
         self._attachment = attachment
         self.followers: dict[int, _ManagedAgent] = {}
         with ExitStack() as undo:
-            agents = managed_by(attachment.agent)
-            for agent in agents:
-                follower = self.followers[id(agent)] = _ManagedAgent(agent, attachment, self)
-                undo.callback(follower.leave)
-            if agents:
-                undo.callback(watch(attachment.agent, _Caller(self, wait=not attachment.session.concurrent_calls)))
+            self._undo = undo
+            self.look()
             self._undo = undo.pop_all()
+
+    def look(self) -> None:
+        """Follow those that were not there before."""
+        agent = self._attachment.agent
+        new = [each for each in managed_by(agent) if id(each) not in self.followers]
+        if new and not self.followers:
+            self._undo.callback(watch(agent, _Caller(self, wait=not self._attachment.session.concurrent_calls)))
+        for each in new:
+            follower = _ManagedAgent(each, self._attachment, self)
+            self.followers[id(each)] = follower
+            self._undo.callback(follower.leave)
+
+    def look_again(self) -> None:
+        """The same in the middle of a session: one that cannot be followed is no reason not to run."""
+        try:
+            self.look()
+        except (AttachError, SessionError, TypeError) as error:
+            logger.error("calls of a managed agent are not being journaled: %s (the run goes on)", error)
 
     def journal_for(self, turn: Turn | None) -> Journal:
         """The journal of the call that a turn is within, the session's own where there is none."""
@@ -92,6 +106,8 @@ class _Caller(Listener):
 
     def tool_call_begins(self, call: ToolCall) -> None:
         """A managed agent is called: when its turn has come; or a tool, which may call one."""
+        if self.is_of_another():
+            return
         above, managed = turns.above(call.agent), getattr(call.agent, "managed_agents", {}).get(call.name)
         if managed is None:
             if above is not None:
@@ -99,9 +115,14 @@ class _Caller(Listener):
             return
         wait = self.wait and id(managed) in self.agents.followers  # the agent that all began with has its run already
         try:
-            self.stays[id(call)] = turns.take(managed, above, wait=wait)
+            self.stays[id(call)] = turns.take(managed, above, wait=wait, by=self.agents)
         except SessionError as error:
             call.fail(AgentToolExecutionError(str(error), call.agent.logger))
+
+    def is_of_another(self) -> bool:
+        """Whether this thread is within a call of another session's: agents may be managed by several."""
+        here = next(iter(turns.within()), None)
+        return here is not None and here.by not in (None, self.agents)
 
     def tool_call_ends(self, call: ToolCall) -> None:
         """It is the next one's turn."""
@@ -133,6 +154,9 @@ class _ManagedAgent(_Caller, Follower):
 
     def run_announced(self, run: Run) -> None:
         """A call begins, when its turn has come. Within a call of its own the steps belong to that one."""
+        if self.is_of_another():
+            return
+        self.look_at_memory(self._agent)
         within, self.runner = next(iter(turns.within()), None), threading.get_ident()
         try:
             stay = self.stays[id(run)] = turns.take(self._agent, within, wait=self.wait)
@@ -188,6 +212,8 @@ class _ManagedAgent(_Caller, Follower):
         for journal in [call.journal for call in self.calls.values()] + self._failed:
             journal.flush()
         self._failed.clear()
+        if self.replaced is not None:
+            raise self.replaced
 
     def leave(self) -> None:
         """Let go of the agent, and of calls that have not ended."""
