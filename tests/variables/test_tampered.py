@@ -218,7 +218,7 @@ def test_nothing_of_the_data_is_run(name: str) -> None:
     namespace.clear()
     del namespace
     agent.python_executor.custom_tools.clear()
-    gc.collect()
+    gc.collect(1)
     assert SENT == ["by the agent"]
     assert value_of(agent, "len([1, 2])") == 2
 
