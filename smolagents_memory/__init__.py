@@ -15,9 +15,9 @@ _HOMES = {
     "_errors": """
         AttachError CallbackSignatureError DamagedFileError DecodeError DocumentError EmbeddingError
         ForeignFileError MemoryFileError MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError
-        PlaceError ScriptError SessionConflictError SessionDamagedError SessionError SessionNotFoundError
-        SessionStorageError SmolagentsMemoryError StoreBusyError StoreError StoreFormatError
-        StoreUnavailableError ToolStateError UnsupportedValueError
+        OversizedError OversizedFileError PlaceError ScriptError SessionConflictError SessionDamagedError
+        SessionError SessionNotFoundError SessionStorageError SmolagentsMemoryError StoreBusyError StoreError
+        StoreFormatError StoreUnavailableError ToolStateError UnsupportedValueError
     """,
     "_events": "Event Events",
     "callbacks.alerts": "Alert",

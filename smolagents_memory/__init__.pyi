@@ -12,6 +12,8 @@ from smolagents_memory._errors import (
     MissingExtraError as MissingExtraError,
     NewerFormatError as NewerFormatError,
     NewerSchemaError as NewerSchemaError,
+    OversizedError as OversizedError,
+    OversizedFileError as OversizedFileError,
     PlaceError as PlaceError,
     ScriptError as ScriptError,
     SessionConflictError as SessionConflictError,

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.allowance import Allowance
 
 
 INLINE_LIMIT = 512
@@ -51,11 +52,15 @@ class Blobs:
 
 
 class LoadedBlobs(dict[str, bytes]):
-    """Blobs that were read, and the images made of them: equal images of one history are one object."""
+    """Blobs that were read, and the images made of them: equal images of one history are one object.
 
-    def __init__(self, data: Mapping[str, bytes] = MappingProxyType({})) -> None:
+    `allowance` is what may be made of the source that they are from.
+    """
+
+    def __init__(self, data: Mapping[str, bytes] = MappingProxyType({}), allowance: Allowance | None = None) -> None:
         super().__init__(data)
         self.images: dict[str, Any] = {}
+        self.allowance = allowance or Allowance(sum(map(len, data.values())))
 
 
 class FetchedBlobs(LoadedBlobs):
@@ -73,6 +78,7 @@ class FetchedBlobs(LoadedBlobs):
         if found is None:
             raise KeyError(name)
         self[name] = found
+        self.allowance.gain(len(found))
         return found
 
     def let_go(self) -> None:

@@ -64,9 +64,12 @@ def read_image(decoder: Decoder, node: dict[str, Any], define: Any) -> Image.Ima
 def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
     """Nothing is unpacked beyond the size that the record and Pillow allow."""
     mode, (width, height) = str(node["mode"]), node["size"]
-    if not (isinstance(width, int) and isinstance(height, int) and 0 <= width * height <= pixel_limit()):
+    if not (
+        type(width) is int and type(height) is int and min(width, height) >= 0 and width * height <= pixel_limit()
+    ):
         allowed = "more than PIL.Image.MAX_IMAGE_PIXELS allows; raise that limit if the file is your own"
         raise ValueError(f"an image of {width} × {height} pixels: {allowed}")
+    decoder.allowance.take(width * height * _bytes_of_pixel(mode), f"an image of {width} × {height} pixels")
     packed = read_blob(node, decoder.blobs)
     image = _from_png(packed, mode, (width, height)) if node["format"] == "png" else None
     if image is None:
@@ -79,7 +82,10 @@ def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
         palette_mode, blob = node["palette"]
         image.putpalette(read_blob(blob, decoder.blobs), palette_mode)
     if "transparency" in node:
-        image.info["transparency"] = decoder.value(node["transparency"])
+        transparency = decoder.value(node["transparency"])
+        if type(transparency) not in (int, bytes, tuple):
+            raise ValueError("an image whose transparency is no number")
+        image.info["transparency"] = transparency
     return image
 
 
@@ -96,7 +102,11 @@ def _byte_count(mode: str, width: int, height: int) -> int:
         return 0
     if mode == "1":
         return (width + 7) // 8 * height
-    return len(Image.new(mode, (1, 1)).tobytes()) * width * height
+    return _bytes_of_pixel(mode) * width * height
+
+
+def _bytes_of_pixel(mode: str) -> int:
+    return len(Image.new(mode, (1, 1)).tobytes())
 
 
 def pixel_limit() -> int:

@@ -15,7 +15,7 @@ from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.blobs import FetchedBlobs
 from smolagents_memory.codec.encoding import INPUTS, build_step
 from smolagents_memory.codec.graph import TAG
-from smolagents_memory.codec.values import new_decoder
+from smolagents_memory.codec.unfolding import decode_shown
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import read_blob
 from smolagents_memory.database.envelope import Spot, envelope_of, from_key
@@ -300,7 +300,7 @@ class _Reader:
         shown: dict[int, MemoryStep],
         carriers: dict[int, list[MemoryStep]],
     ) -> None:
-        reader = MessageReader(lambda node: new_decoder(self.blobs).decode(node))
+        reader = MessageReader(lambda node: decode_shown(node, self.blobs))
         for number, step in shown.items():
             reader.show(number, step)
         for number, stored in chain:
