@@ -148,7 +148,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
     def _collection(self) -> Any:
         if self._name is None:
             return self._own
-        client = self._folder.client() if self._folder is not None else None
+        client = self._folder.client(only_copy=True) if self._folder is not None else None
         held = self._held
         if held is None or held[0] is not client:
             held = self._held = (client, _named(client or self._connect(), self._name, self._vectors))
@@ -223,7 +223,7 @@ def _client(folder: ChromaFolder | None, url: str | None, cloud: Mapping[str, An
     if client is not None:
         return client
     if folder is not None:
-        return folder.client()
+        return folder.client(only_copy=True)
     import chromadb
     from chromadb.config import Settings
 
