@@ -55,6 +55,10 @@ class Keeper(ABC, Generic[AnyBank]):
     def stats(self) -> dict[str, Any]:
         """What there is to know about the place; `lost`: what a store lacks, and what does not work without it."""
 
+    def erase(self) -> bool:
+        """Make sure that no byte of what was deleted is left; False where somebody or something prevents it."""
+        return self.bank.erase()
+
     def close(self) -> None:
         """Write what waits and let go."""
         self.flush()
@@ -152,6 +156,12 @@ class SqlKeeper(Keeper[Bank]):
             "leads": indexes.leads if indexes is not None else False,
             "lost": {},
         }
+
+    def erase(self) -> bool:
+        erased = super().erase()
+        if self.vault.indexes is not None:  # made anew now, the next recall need not wait
+            self.vault.indexes.catch_up(self.bank.name)
+        return erased
 
     def close(self) -> None:
         super().close()

@@ -209,8 +209,8 @@ class LongTerm:
         now = self.clock()
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
-        if not self.keeper.bank.erase():
-            logger.warning("a reader has the database open: bytes of deleted memories stay until purge runs again")
+        if not self.keeper.erase():
+            logger.warning("bytes of deleted memories are left: somebody else reads the place, or keeps it")
         return gone
 
     def stats(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from smolagents_memory._errors import SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
 from smolagents_memory._forks import in_child
 from smolagents_memory._log import logger
+from smolagents_memory.search.chroma_graphs import clear_remains
 from smolagents_memory.search.examining import fault_of
 from smolagents_memory.search.inventory import INVENTORY, Inventory, State
 
@@ -24,7 +25,8 @@ OWN_COLLECTION = 10_000  # memories from which on a named scope has a Chroma col
 
 _open: WeakValueDictionary[str, ChromaFolder] = WeakValueDictionary()
 _open_lock = threading.Lock()
-_DATABASE = "chroma.sqlite3"
+CHROMA = "chroma"  # what the folder is called in a place
+DATABASE = "chroma.sqlite3"
 
 
 def chroma_folder(path: str | os.PathLike[str]) -> ChromaFolder:
@@ -79,7 +81,7 @@ class ChromaFolder:
         self._guard = threading.RLock()
         self._lock: Any = None
         self._client: Any = None
-        self._inventory = Inventory(path, _DATABASE)
+        self._inventory = Inventory(path, DATABASE)
         self._whole = True  # False while somebody writes, and if that failed
 
     def hold(self) -> bool:
@@ -137,6 +139,16 @@ class ChromaFolder:
             self._whole = True
             self._note()
 
+    @contextmanager
+    def closed(self) -> Iterator[Path]:
+        """The folder while nobody has it open, for work on its files; collections opened before are void."""
+        with self.writing():
+            if not self.hold():
+                raise StoreBusyError(f"another process has the Chroma folder {self.path}; it was left as it is")
+            self._close_client()
+            self.generation += 1
+            yield self.path
+
     def purge(self) -> bool:
         """Throw all of it away, or have the process that has the folder do so at its next turn; whether it is done."""
         with self._guard:
@@ -160,8 +172,14 @@ class ChromaFolder:
     def close(self) -> None:
         """Close the client and give the lock back."""
         with self._guard:
+            mine = self._lock is not None and self.process == os.getpid()
+            if mine:
+                try:
+                    self._purge_if_asked()
+                except StoreUnavailableError:
+                    logger.exception("what was deleted is left in %s", self.path)
             self._close_client()
-            if self._lock is not None and self.process == os.getpid():
+            if mine:
                 self._lock.release()
             self._lock = None
 
@@ -188,7 +206,7 @@ class ChromaFolder:
                 f"the Chroma folder {self.path} is damaged ({fault}). Nothing was opened and nothing was changed: put "
                 f"back a copy of it. Without one, delete {self.path / INVENTORY} to have it examined, and opened if "
                 "all of it can still be read; where a graph is damaged (a folder in there), delete that too: the "
-                f"texts lie in {_DATABASE}, and can be embedded again"
+                f"texts lie in {DATABASE}, and can be embedded again"
             )
 
     def _opened(self) -> Any:
@@ -204,6 +222,7 @@ class ChromaFolder:
 
     def _note(self) -> None:
         try:
+            clear_remains(self.path)
             self._inventory.write()
         except OSError as error:  # it is then looked through, or made anew, by whoever opens it next
             logger.info("what the files of %s are could not be noted: %s", self.path, error)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from smolagents_memory._errors import StoreError
 from smolagents_memory._files import write_whole
@@ -19,6 +19,7 @@ from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
 from smolagents_memory.database.many import chunks
 from smolagents_memory.search.chroma_folder import ChromaFolder
+from smolagents_memory.search.chroma_state import live_in_sql, state_in
 from smolagents_memory.search.exact import Floats, Heap, Rows, dropped, newer
 
 
@@ -94,6 +95,8 @@ class ChromaIndex:
         """Write what waits in RAM into Chroma."""
         with self._lock:
             if self._collection is None or self._flushed == self._last:
+                return
+            if self._generation != self.folder.generation:  # it is made anew, with all that waits here
                 return
             with self.folder.writing():
                 for rows in self._tail.chunks:
@@ -229,41 +232,10 @@ class ChromaIndex:
         return self.folder.path / f"{self.name}.json"
 
     def _state(self) -> dict[str, Any]:
-        return _read_state(self._state_file())
+        return state_in(self._state_file())
 
     def _note(self, change: int) -> None:
         self._held = self._collection.count()
         state = {"bank": self.bank, "change": change, "count": self._held, "taken": self._taken}
         write_whole(self._state_file(), [json.dumps(state).encode()])
         self._flushed = change
-
-
-def live_in_sql(connection: Connection, scope: int, embedder: int, change: int | None = None) -> int:
-    """How many vectors of an embedder an index of a scope holds, if it has taken in all up to that change."""
-    theirs = [_vectors.scope_id == scope, _vectors.embedder_id == embedder, _vectors.live.is_(True)]
-    if change is not None:
-        theirs.append(_vectors.id <= change)
-    return int(connection.execute(select(func.count()).select_from(tables.vectors).where(*theirs)).scalar() or 0)
-
-
-def holds_deleted(folder: Path, connection: Connection) -> bool:
-    """Whether there are vectors in Chroma's files that SQL does not have: Chroma keeps what it was told to delete."""
-    if not folder.exists():
-        return False
-    for path in folder.glob("memory-*.json"):
-        numbers, state = path.stem.split("-")[1:], _read_state(path)
-        if not state or len(numbers) != 2 or not all(each.isdigit() for each in numbers):
-            return True
-        if state["taken"] != live_in_sql(connection, int(numbers[0]), int(numbers[1]), state["change"]):
-            return True
-    return not any(folder.glob("memory-*.json")) and any(folder.iterdir())
-
-
-def _read_state(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(found, dict) or not isinstance(found.get("bank"), str):
-        return {}
-    return found if all(type(found.get(name)) is int for name in ("change", "count", "taken")) else {}

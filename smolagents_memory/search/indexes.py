@@ -198,8 +198,14 @@ class Indexes:
 
     def _in_chroma(self, index: ChromaIndex, work: Callable[[ChromaIndex], Answer]) -> Answer | None:
         """What Chroma is asked to do. Where it fails None: exact search takes its place, for SQL holds the same."""
+        generation = index.folder.generation
         try:
-            return work(index)
+            try:
+                return work(index)
+            except (StoreError, OSError):
+                if index.folder.generation == generation:
+                    raise
+                return work(index)  # the folder was made anew, or purged, in the middle of it
         except (SQLAlchemyError, sqlite3.Error):
             raise
         except (StoreError, OSError) as error:

@@ -144,7 +144,8 @@ class StoreBank:
 
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left, where the store can do that."""
-        return self.texts.purge()
+        purged = [store.purge() for store in (self.texts, self.vectors) if store is not None]
+        return all(purged)
 
     def complete(self) -> int:
         """Bring the second store in line with the texts; how many it lacked."""

@@ -13,12 +13,10 @@ from sqlalchemy import func, select
 
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
-from smolagents_memory.search.chroma_folder import OWN_COLLECTION, chroma_folder
+from smolagents_memory.search.chroma_folder import CHROMA, OWN_COLLECTION, chroma_folder
 from smolagents_memory.search.embedding import Embedder, Vectors
 from smolagents_memory.search.indexes import Indexes
 
-
-CHROMA = "chroma"
 
 _open: weakref.WeakValueDictionary[tuple[Any, ...], Vault] = weakref.WeakValueDictionary()
 _open_lock = threading.RLock()
