@@ -31,6 +31,8 @@ def asked_of_sql(vault: Vault, scope: str, query: str) -> Iterator[SqlSource | N
     vectors = vault.indexes.vectors if vault.indexes is not None and vault.is_whole() else None
     sentences, matrix = vectors.of_query(query) if vectors is not None else ([query], None)
     with vault.database.reading() as connection:
+        if matrix is not None and not vault.is_whole_in(connection):
+            matrix = None
         state = connection.execute(STATE, {"name": scope}).first()
         yield SqlSource(vault, connection, state, sentences, matrix) if state is not None and state.live else None
 

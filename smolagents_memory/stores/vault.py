@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
@@ -51,6 +51,7 @@ class Vault:
         self.checked = False  # whether it was looked for memories without vectors
         self.reembedding = False
         self._whole = False
+        self._whole_of = ""  # the place of which that is known
         self._look_again = 0.0
         self.indexes: Indexes | None = None
         if vectors is not None:
@@ -79,6 +80,16 @@ class Vault:
         if not self._whole and time.monotonic() >= self._look_again:
             self._whole = self.missing() == 0
             self._look_again = time.monotonic() + 1.0
+        return self._whole
+
+    def is_whole_in(self, connection: Connection) -> bool:
+        """Whether that is so of the place that a connection leads to: another's backup may have been put back."""
+        assert self.indexes is not None
+        numbers = self.indexes.numbers(connection)
+        if numbers.bank != self._whole_of:
+            counted = missing_statement(numbers.embedder, None, select(func.count(tables.items.c.id)))
+            self._whole = not connection.execute(counted).scalar()
+            self._whole_of = numbers.bank
         return self._whole
 
     def enter(self) -> None:
