@@ -86,7 +86,8 @@ class Life:
 def damage(folder: Path, chance: random.Random) -> tuple[str, str]:
     """Do one at random; what, and to which file."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    path = chance.choice(files)
+    databases = [path for path in files if path.name.startswith("memory.db")]
+    path = chance.choice(databases if chance.random() < 0.6 else files)
     name = path.relative_to(folder).as_posix()
     kind = chance.choice(["bit", "bits", "page", "zeros", "cut", "deleted", "swapped", "more"])
     data = bytearray(path.read_bytes())

@@ -200,7 +200,9 @@ class ChromaFolder:
         state, reason = self._inventory.compare()
         if state is State.AS_LEFT:
             return
-        fault = fault_of(self.path) if only_copy and state is State.WRITTEN else reason
+        if not only_copy:
+            raise StoreUnavailableError(reason)
+        fault = fault_of(self.path) if state is State.WRITTEN else reason
         if fault is not None:
             raise StoreUnavailableError(
                 f"the Chroma folder {self.path} is damaged ({fault}). Nothing was opened and nothing was changed: put "

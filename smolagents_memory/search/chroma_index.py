@@ -143,7 +143,7 @@ class ChromaIndex:
                     return
                 reason = "it does not hold what it should"
         except (StoreError, OSError) as error:
-            reason = f"it cannot be read ({error})"
+            reason = str(error)
         if reason:  # other collections notice, and are made anew too
             logger.warning("the Chroma folder %s is made anew from SQL: %s", self.folder.path, reason)
             self._rebuild(connection)
