@@ -156,7 +156,7 @@ class ChromaFolder:
                 return True
             held = self._lock is not None
             if not self.hold():
-                self._asked().touch()
+                self._asked().touch(mode=0o600)
                 return False
             self._empty()
             if not held:

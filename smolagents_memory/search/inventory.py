@@ -38,6 +38,7 @@ class Inventory:
 
     def __init__(self, folder: Path, database: str) -> None:
         self._folder, self._file, self._database = folder, folder / INVENTORY, database
+        self._written = b""
         self._known: dict[str, tuple[Stamp, Entry]] = {}  # what this process has looked at, and need not read again
 
     def write(self) -> None:
@@ -46,7 +47,10 @@ class Inventory:
         files = {name: entry for name, (_, entry) in sorted(self._known.items())}
         told: dict[str, Any] = {"files": files, "counter": self._counter()}
         data = json.dumps(told).encode()
+        if data == self._written and self._file.exists():
+            return
         write_whole(self._file, [json.dumps({"checksum": zlib.crc32(data)}).encode(), b"\n", data])
+        self._written = data
 
     def compare(self) -> tuple[State, str]:
         """What the folder is, and how that is known. An empty folder is as it was left."""

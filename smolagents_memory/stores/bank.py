@@ -222,7 +222,7 @@ class Bank:
         try:
             purge(self.database)
         except StoreUnavailableError as error:
-            logger.info("%s", error)
+            logger.warning("%s", error)
             return False
         return True
 

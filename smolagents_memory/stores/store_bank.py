@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from smolagents_memory._log import logger
 from smolagents_memory.stores.base import MemoryStore
 from smolagents_memory.stores.records import Draft, Record, Use
 from smolagents_memory.stores.survey import Survey
@@ -144,8 +145,11 @@ class StoreBank:
 
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left, where the store can do that."""
-        purged = [store.purge() for store in (self.texts, self.vectors) if store is not None]
-        return all(purged)
+        stores = [store for store in (self.texts, self.vectors) if store is not None]
+        left = [store for store in stores if not store.purge()]
+        for store in left:
+            logger.warning("%r could not be purged: bytes of what was deleted are left in it", store)
+        return not left
 
     def complete(self) -> int:
         """Bring the second store in line with the texts; how many it lacked."""

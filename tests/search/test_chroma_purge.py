@@ -19,7 +19,7 @@ from smolagents_memory import EnhancedAgentMemory, SessionManager, SqliteStore, 
 
 KEPT = 40
 SECRET = "the zweibrueckenstrasse vault opens with number 7777"
-NAMES = (b"zweibruecken", b"zweib", b"7777", b"confidential-report", b"secret-key")
+NAMES = (b"zweibruecken", b"zweib", b"confidential-report", b"secret-key")
 
 
 def floats(number: int) -> bytes:
