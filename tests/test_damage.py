@@ -186,6 +186,7 @@ def damages(original: Path, folder: Path, count: int, seed: int) -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_a_few_damages_end_no_process_and_hide_nothing(original: Path, tmp_path: Path) -> None:
     assert damages(original, tmp_path, 4, seed=8) == []
 

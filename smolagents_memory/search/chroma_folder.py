@@ -197,7 +197,10 @@ class ChromaFolder:
             self._asked().unlink(missing_ok=True)  # after it: killed in between, it is emptied once more
 
     def _check(self, only_copy: bool) -> None:
-        state, reason = self._inventory.compare()
+        try:
+            state, reason = self._inventory.compare()
+        except OSError as error:
+            raise StoreUnavailableError(f"the Chroma folder {self.path} cannot be read: {error}") from error
         if state is State.AS_LEFT:
             return
         if not only_copy:

@@ -93,7 +93,8 @@ class Indexes:
         with self._lock:
             found = self._numbers.get(transaction)
         if found is None:
-            found = Numbers(*connection.execute(_NUMBERS, {"name": self.vectors.name}).one())
+            bank, default, embedder = connection.execute(_NUMBERS, {"name": self.vectors.name}).one()
+            found = Numbers(str(bank), default, embedder)
             with self._lock:
                 self._numbers[transaction] = found
         return found

@@ -15,6 +15,7 @@ from smolagents_memory._files import write_whole
 
 INVENTORY = "inventory.json"
 _PIECE = 1 << 20
+_LARGEST = 1 << 24  # bytes of an inventory
 _TICK = 100_000_000  # nanoseconds; the clocks of file systems are coarse
 _COUNTER = slice(24, 28)  # of a SQLite file: a number that every transaction that changes the file makes larger
 
@@ -71,21 +72,28 @@ class Inventory:
 
     def _read(self) -> tuple[dict[str, Entry], int | None] | None:
         try:
-            checksum, data = self._file.read_bytes().split(b"\n", 1)
+            checksum, data = beginning(self._file, _LARGEST).split(b"\n", 1)
             if json.loads(checksum)["checksum"] != zlib.crc32(data):
                 return None
             noted = json.loads(data)
-            return noted["files"], noted["counter"]
+            return dict(noted["files"]), noted["counter"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def _counter(self) -> int | None:
         try:
-            with (self._folder / self._database).open("rb") as file:
-                head = file.read(100)
+            head = beginning(self._folder / self._database, 100)
         except OSError:
             return None
         return int.from_bytes(head[_COUNTER], "big") if len(head) == 100 else None
+
+
+def beginning(path: Path, size: int) -> bytes:
+    """The first bytes of a file; of a pipe or a device, which may never give any, none."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(f"{path} is no file")
+    with path.open("rb") as file:
+        return file.read(size)
 
 
 def _looked_at(folder: Path, known: dict[str, tuple[Stamp, Entry]]) -> dict[str, tuple[Stamp, Entry]]:

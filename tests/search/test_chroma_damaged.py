@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,22 @@ def as_folder(folder: Path) -> None:
     path.mkdir()
 
 
+def as_pipe(name: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = file_of(folder, name)
+        path.unlink()
+        os.mkfifo(path)  # whoever opens it waits for ever
+
+    return damage
+
+
+def strange(folder: Path) -> None:
+    """An inventory and a state that fit their checksums, and are not what they should be."""
+    data = b'{"files": [1, [2, 3]], "counter": "x"}'
+    (folder / "inventory.json").write_bytes(b'{"checksum": %d}\n' % zlib.crc32(data) + data)
+    (folder / f"memory-{'9' * 30}-1.json").write_text('{"bank": "", "change": 1e400, "count": 1, "taken": 2}')
+
+
 def swapped(folder: Path) -> None:
     one, other = file_of(folder, "link_lists.bin"), file_of(folder, "length.bin")
     data = one.read_bytes()
@@ -145,6 +162,10 @@ MORE = {
     "lengthened": changed("header.bin", lengthened),
     "a folder for a file": as_folder,
     "swapped": swapped,
+    "a pipe for the database": as_pipe("chroma.sqlite3"),
+    "a pipe for the graph": as_pipe("data_level0.bin"),
+    "a pipe for the inventory": as_pipe("inventory.json"),
+    "strange notes": strange,
     "a file too many": added,
     "no database": lambda folder: (folder / "chroma.sqlite3").unlink(),
     "no graph": lambda folder: shutil.rmtree(file_of(folder, "header.bin").parent),
@@ -236,7 +257,7 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(own: Path, tmp_path: Path,
     said = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
     assert set(said) == set(damages)
     for path, then in zip(paths, before, strict=True):
-        if "inventory" in path.name:  # all of it can be read: nothing is missing but what it should be
+        if "inventory" in path.name or "strange" in path.name:  # all of it can be read
             assert said[path.name] == "opened"
         else:
             assert said[path.name] == "refused", path.name
