@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy
 from sqlalchemy import Connection, select
 
 from smolagents_memory._errors import StoreError
@@ -20,7 +19,7 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.many import chunks
 from smolagents_memory.search.chroma_folder import ChromaFolder
 from smolagents_memory.search.chroma_state import live_in_sql, state_in
-from smolagents_memory.search.exact import Floats, Heap, Rows, dropped, newer
+from smolagents_memory.search.exact import Floats, Heap, Rows, dropped, matrix_of, newer
 
 
 FLUSH = 1000  # vectors that wait in RAM, searched exactly, before they go into Chroma together
@@ -185,7 +184,9 @@ class ChromaIndex:
         )  # fmt: skip
         for statement in (there.order_by(_vectors.id), there.order_by(_vectors.id.desc())):
             for number, vector in connection.execute(statement.limit(_PROBES)):
-                asked = numpy.frombuffer(vector, dtype=numpy.float32)
+                asked = matrix_of([vector], self.dimensions)[0]
+                if not asked.any():  # it is damaged, there
+                    continue
                 nearest = self._collection.query(query_embeddings=[asked], n_results=3, include=["distances"])
                 if str(number) not in nearest["ids"][0] and min(nearest["distances"][0], default=1.0) > 1e-3:
                     return False

@@ -138,12 +138,13 @@ class Indexes:
 
     def items_of(self, connection: Connection, ids: list[int]) -> list[tuple[int, int, int]]:
         """For each vector's number: the number, its memory's, and in how many parts that one is."""
-        return numbered(connection, _ITEM_OF, ids)
+        return [row for row in numbered(connection, _ITEM_OF, ids) if _is_sound(row[1], row[2])]
 
     def vectors_of(self, connection: Connection, items: list[int]) -> tuple[list[int], list[int], Floats]:
         """The vectors of some memories: for each its memory, in how many parts that one is, and the row."""
         embedder = self.embedder_id(connection)
-        rows = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
+        found = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
+        rows = [row for row in found if _is_sound(row[0], row[1])]
         matrix = matrix_of([row[2] for row in rows], self.vectors.dimensions)
         return [row[0] for row in rows], [row[1] for row in rows], matrix
 
@@ -292,3 +293,8 @@ class Indexes:
         if self._process != os.getpid():
             self._process, self._leads = os.getpid(), False
             self._open.clear()
+
+
+def _is_sound(item: object, parts: object) -> bool:
+    """Whether a vector says whose it is: on a damaged page anything may stand."""
+    return isinstance(item, int) and isinstance(parts, int) and parts > 0
