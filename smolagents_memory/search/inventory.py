@@ -97,7 +97,7 @@ def beginning(path: Path, size: int) -> bytes:
 
 
 def _looked_at(folder: Path, known: dict[str, tuple[Stamp, Entry]]) -> dict[str, tuple[Stamp, Entry]]:
-    """Every file under a folder; what is neither a file nor a folder, such as a link, is noted as being that."""
+    """Every file under a folder; what is neither a file nor a folder is noted as being that."""
     found: dict[str, tuple[Stamp, Entry]] = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
@@ -111,6 +111,8 @@ def _looked_at(folder: Path, known: dict[str, tuple[Stamp, Entry]]) -> dict[str,
             found[name] = known[name]
         elif stat.S_ISREG(seen.st_mode):
             found[name] = (stamp, _entry(path))
+        elif path.is_file():  # a link to one: what it leads to is looked at each time
+            found[name] = ((-1, -1, -1), [*_entry(path), stat.S_IFMT(seen.st_mode)])
         else:
             found[name] = (stamp, [-1, stat.S_IFMT(seen.st_mode)])
     return found
