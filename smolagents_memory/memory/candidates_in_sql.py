@@ -37,6 +37,8 @@ def asked_of_sql(vault: Vault, scope: str, query: str) -> Iterator[SqlSource | N
         except EmbeddingError as error:
             vectors.went_without(error)
     with vault.database.reading() as connection:
+        if matrix is not None and not vault.is_whole_in(connection):
+            matrix = None
         state = connection.execute(STATE, {"name": scope}).first()
         yield SqlSource(vault, connection, state, sentences, matrix) if state is not None and state.live else None
 

@@ -57,6 +57,10 @@ class Keeper(ABC, Generic[AnyBank]):
     def stats(self) -> dict[str, Any]:
         """What there is to know about the place; `lost`: what a store lacks, and what does not work without it."""
 
+    def erase(self) -> bool:
+        """Make sure that no byte of what was deleted is left; False where somebody or something prevents it."""
+        return self.bank.erase()
+
     @abstractmethod
     def opened_by(self) -> str:
         """What is written to have one more memory at this place."""
@@ -206,6 +210,12 @@ class SqlKeeper(Keeper[Bank]):
             "leads": indexes.leads if indexes is not None else False,
             "lost": {},
         }
+
+    def erase(self) -> bool:
+        erased = super().erase()
+        if self.vault.indexes is not None:  # made anew now, the next recall need not wait
+            self.vault.indexes.catch_up(self.bank.name)
+        return erased
 
     def opened_by(self) -> str:
         place = self.vault.database.place

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
-from smolagents_memory._log import logger, warn_of_loss
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.plain_json import pack
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
@@ -233,8 +233,7 @@ class LongTerm:
         now = self.clock()
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
-        if not self.keeper.bank.erase():
-            logger.warning("a reader has the database open: bytes of deleted memories stay until purge runs again")
+        self.keeper.erase()  # what prevents it is said there
         return gone
 
     def stats(self) -> dict[str, Any]:

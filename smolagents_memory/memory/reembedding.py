@@ -63,7 +63,7 @@ def forget_damaged(vault: Vault) -> None:
         return
     vectors, last = tables.vectors.c, 0
     width = vault.vectors.dimensions
-    rows = select(vectors.id, vectors.item_id, vectors.vector).order_by(vectors.id).limit(20 * BATCH)
+    rows = select(vectors.id, vectors.item_id, vectors.vector, vectors.parts).order_by(vectors.id).limit(20 * BATCH)
     mine = tables.embedders.c.name == vault.vectors.name
     rows = rows.join(tables.embedders, tables.embedders.c.id == vectors.embedder_id).where(mine)
     while True:
@@ -72,7 +72,7 @@ def forget_damaged(vault: Vault) -> None:
         if not found:
             return
         last = found[-1].id
-        whole = [row for row in found if len(row.vector) == 4 * width]
+        whole = [row for row in found if len(row.vector) == 4 * width and isinstance(row.parts, int) and row.parts > 0]
         matrix = numpy.frombuffer(b"".join([row.vector for row in whole]), dtype=numpy.float32).reshape(-1, width)
         bad = {row.item_id for row, damaged in zip(whole, damaged_rows(matrix), strict=True) if damaged}
         bad |= {row.item_id for row, vector in zip(whole, matrix, strict=True) if not vector.any()}

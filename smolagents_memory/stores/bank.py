@@ -10,10 +10,11 @@ from sqlalchemy import Connection, bindparam, case, delete, func, insert, select
 
 from smolagents_memory._errors import StoreUnavailableError
 from smolagents_memory._log import logger
-from smolagents_memory.database import maintenance, tables
+from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of, from_key
 from smolagents_memory.database.many import chunks
+from smolagents_memory.search.purging import purge
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
 from smolagents_memory.stores.records import Draft, Record, Use
 from smolagents_memory.stores.rows import (
@@ -235,9 +236,9 @@ class Bank:
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left in the files; False when a reader prevents it."""
         try:
-            maintenance.purge(self.database)
+            purge(self.database)
         except StoreUnavailableError as error:
-            logger.info("%s", error)
+            logger.warning("%s", error)
             return False
         return True
 

@@ -239,7 +239,11 @@ class StoreBank:
     @_asks
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left, where the store can do that."""
-        return self.texts.purge()
+        stores = [store for store in (self.texts, self.vectors) if store is not None]
+        left = [store for store in stores if not store.purge()]
+        for store in left:
+            logger.warning("%r could not be purged: bytes of what was deleted are left in it", store)
+        return not left
 
     @_asks
     def complete(self) -> int:

@@ -9,16 +9,14 @@ import time
 import weakref
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
-from smolagents_memory.search.chroma_folder import OWN_COLLECTION, chroma_folder
+from smolagents_memory.search.chroma_folder import CHROMA, OWN_COLLECTION, chroma_folder
 from smolagents_memory.search.embedding import Embedder, Vectors
 from smolagents_memory.search.indexes import Indexes
 
-
-CHROMA = "chroma"
 
 _open: weakref.WeakValueDictionary[tuple[Any, ...], Vault] = weakref.WeakValueDictionary()
 _open_lock = threading.RLock()
@@ -55,6 +53,7 @@ class Vault:
         self.checked = False  # whether it was looked for memories without vectors
         self.reembedding = self.owes = False
         self._whole = False
+        self._whole_of = ""  # the place of which that is known
         self._look_again = 0.0
         self.indexes: Indexes | None = None
         if vectors is not None:
@@ -94,6 +93,16 @@ class Vault:
     def embedded(self) -> None:
         """None are missing any more, as far as this process knows."""
         self.owes, self._look_again = False, 0.0
+
+    def is_whole_in(self, connection: Connection) -> bool:
+        """Whether that is so of the place that a connection leads to: another's backup may have been put back."""
+        assert self.indexes is not None
+        numbers = self.indexes.numbers(connection)
+        if numbers.bank != self._whole_of:
+            counted = missing_statement(numbers.embedder, None, select(func.count(tables.items.c.id)))
+            self._whole = not connection.execute(counted).scalar()
+            self._whole_of = numbers.bank
+        return self._whole
 
     def enter(self) -> None:
         """One more memory uses this vault."""
