@@ -4,6 +4,7 @@ from smolagents_memory._errors import (
     CallbackSignatureError as CallbackSignatureError,
     DamagedFileError as DamagedFileError,
     DecodeError as DecodeError,
+    DocumentError as DocumentError,
     EmbeddingError as EmbeddingError,
     ForeignFileError as ForeignFileError,
     MemoryFileError as MemoryFileError,

@@ -5,6 +5,7 @@
     ├── CallbackSignatureError        a callback that smolagents would call wrongly
     ├── DecodeError                   a record that cannot be turned back into a step or value
     │   └── OversizedError            it would take memory or time beyond all proportion to its bytes
+    ├── DocumentError                 a document's file cannot be read; also an OSError
     ├── EmbeddingError                a text cannot be turned into a vector, or the model is not what it should be
     ├── MemoryFileError               a memory file that cannot be read; `.recoverable` says how many steps could be
     │   ├── DamagedFileError          cut short, bits flipped, empty
@@ -53,6 +54,10 @@ class DecodeError(SmolagentsMemoryError, ValueError):
 
 class OversizedError(DecodeError):
     """A record that would take memory or time beyond all proportion to its bytes. Nothing was made of it."""
+
+
+class DocumentError(SmolagentsMemoryError, OSError):
+    """A document's file cannot be read. What was kept of it before is as it was."""
 
 
 class EmbeddingError(SmolagentsMemoryError):

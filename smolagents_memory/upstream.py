@@ -34,13 +34,14 @@ from smolagents.memory import (
 )
 from smolagents.memory import ToolCall as AskedCall
 
-from smolagents_memory._listener import Listener, Run
+from smolagents_memory._listener import Listener, Run, stopping
 from smolagents_memory._telling import CALLBACKS, MODEL_CALLS, RUNS, TOOL_CALLS, Telling, standing_in, stood_for
 
 
 _INTERRUPTED = "Agent interrupted."
 _HOOKS = "_smolagents_memory"  # where an agent that is watched has its hooks
 _END = object()
+_TASK = "\0task\0"  # where a template puts the task
 
 AGENT_ERRORS: dict[str, type[BaseException]] = {
     name: cls
@@ -365,6 +366,11 @@ def part_of(run: Run) -> Iterator[None]:
         raise
 
 
+def is_stopping(agent: Any) -> bool:
+    """Whether the agent was told to stop, or Ctrl-C is on its way."""
+    return stopping() or bool(getattr(agent, "interrupt_switch", False))
+
+
 def stop_if_interrupted(agent: Any) -> None:
     """Raise once what `run` raises for `agent.interrupt()`; who calls again wants to go on."""
     if agent.interrupt_switch:
@@ -431,6 +437,25 @@ def prompts_round_steps(agent: Any) -> list[str]:
         names = ("update_plan_pre_messages", "update_plan_post_messages")
         texts.append("\n".join(populate_template(planning[name], known) for name in names))
     return texts
+
+
+def given_task(agent: Any, text: str) -> str:
+    """What was asked for, without what smolagents says round it when a manager asks; any other task as it is."""
+    template = (getattr(agent, "prompt_templates", None) or {}).get("managed_agent", {}).get("task")
+    if not template:
+        return text
+    try:
+        said = populate_template(template, {"name": agent.name, "task": _TASK})
+    except Exception:  # noqa: BLE001 — a template of the user's own, which says more than these
+        return text
+    before, found, after = said.partition(_TASK)
+    if not found or _TASK in after or not text.startswith(before):
+        return text
+    inside = text.removeprefix(before)
+    if not after:
+        return inside
+    task, there, behind = inside.rpartition(after)
+    return task + behind if there else text  # behind: the arguments that were given with it
 
 
 # -- a CodeAgent's local executor ----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from smolagents.memory import TaskStep
@@ -16,6 +15,7 @@ from smolagents_memory._errors import AttachError
 from smolagents_memory._events import ANY, Events, Listener
 from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
+from smolagents_memory.memory.documents import document_of
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
@@ -258,10 +258,19 @@ class EnhancedAgentMemory(ObservedMemory):
         """Keep something learnt; returns its key."""
         return self.remember(text, importance=importance, kind="experience")
 
-    def remember_document(self, text_or_path: str | os.PathLike[str], source: str | None = None) -> list[str]:
-        """Keep a document in parts that stay neighbours: a hit in one lends weight to those beside it."""
-        text, source = _document(text_or_path, source)
-        return self.long_term.remember_document(text, source)
+    def remember_document(
+        self,
+        text_or_path: str | os.PathLike[str] | None = None,
+        source: str | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+    ) -> list[str]:
+        """Keep a document in parts that stay neighbours: a hit in one lends weight to those beside it.
+
+        A `str` is the text itself; a file is a `Path`, or given as `path=`. What was kept of `source` (the file's
+        name if left out) is replaced as a whole, or not at all.
+        """
+        return self.long_term.remember_document(*document_of(text_or_path, source, path))
 
     def recall(
         self, query: str, k: int = 5, *, where: Mapping[str, Any] | None = None, explain: bool = False
@@ -370,14 +379,3 @@ def _working_copy(system_prompt: Any, steps: list[Any]) -> ObservedMemory:
     copied = ObservedMemory("")
     copied.system_prompt, copied.steps = system_prompt, steps
     return copied
-
-
-def _document(text_or_path: str | os.PathLike[str], source: str | None) -> tuple[str, str]:
-    """The text of a document, and what it is called."""
-    is_path = not isinstance(text_or_path, str) or (
-        len(text_or_path) < 1000 and "\n" not in text_or_path and Path(text_or_path).is_file()
-    )
-    if is_path:
-        path = Path(text_or_path)
-        return path.read_text(encoding="utf-8", errors="replace"), source or path.name
-    return str(text_or_path), source or "document"

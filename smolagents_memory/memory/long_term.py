@@ -37,6 +37,7 @@ _NOTED: dict[str, dict[str, Any]] = {
     "confirm": {"trust": CONFIRMED},
 }
 
+_PASSED_OVER = 30  # memories that stand in the prompt, say, before what comes after them is not looked for
 _ITEM = {"text", "key", "importance", "meta", "source", "kind", "origin", "tools", "made_of", "trust"}
 
 
@@ -93,7 +94,7 @@ def opened_keeper(
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
         vault.checked = True
-        keeper.complete()
+        keeper.opened()
     return keeper
 
 
@@ -122,20 +123,18 @@ class LongTerm:
         return keys
 
     def remember_document(self, text: str, source: str) -> list[str]:
-        """Keep a text in neighbouring parts; parts of an earlier version that are no more are forgotten."""
-        parts = parts_of(text)
-        name = _digest(source)
-        keys = [f"d-{name}-{number}" for number in range(len(parts))]
-        old = [
-            r.key for r in self.keeper.records(archived=None) if r.source == source and r.key.startswith(f"d-{name}-")
-        ]
-        self.forget(sorted(set(old) - set(keys)))
-        items = [
-            {"text": part, "key": key, "source": source, "kind": "document", "origin": "document",
-             "meta": {"part": n, "parts": len(parts)}}
-            for n, (key, part) in enumerate(zip(keys, parts, strict=True))
-        ]  # fmt: skip
-        return self.remember(items)
+        """Keep a text in neighbouring parts, in the place of those of an earlier version: all of it, or nothing."""
+        parts, prefix, now = parts_of(text), f"d-{_digest(source)}-", self.clock()
+        records = []
+        for n, part in enumerate(parts):
+            item = {"text": part, "key": f"{prefix}{n}", "source": source, "kind": "document", "origin": "document"}
+            records.append(self._record({**item, "meta": {"part": n, "parts": len(parts)}}, now)[0])
+        gone = self.keeper.replace(source, prefix, records)
+        keys = [record.key for record in records]
+        for event, told in (("forgotten", gone), ("added", keys)):
+            if told:
+                self._tell(event, keys=told)
+        return keys
 
     def recall(
         self,
@@ -146,14 +145,16 @@ class LongTerm:
         explain: bool = False,
         at_least: float = 0.0,
         trusted: Collection[str] | None = None,
+        unless: Callable[[Record], bool] | None = None,
     ) -> list[Memory]:
-        """The best memories; with `at_least`, only those whose relevance reaches it.
+        """The best memories; with `at_least`, only those whose relevance reaches it; none for which `unless` holds.
 
         With `trusted`, tools that are the program's own, only those that may come unasked.
         """
         fits, k = _fits(where, trusted), checked_top_k(k)
         now = self.clock()
-        found = [each for each in self.keeper.recall(checked_query(query), k, now, fits) if each.relevance >= at_least]
+        found = self.keeper.recall(checked_query(query), k + _PASSED_OVER if unless else k, now, fits)
+        found = [each for each in found if each.relevance >= at_least and not (unless and unless(each.record))][:k]
         if found:
             self.keeper.used([each.record for each in found], now)
         memories = [

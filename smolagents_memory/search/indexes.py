@@ -39,6 +39,7 @@ _ITEM_OF = "SELECT id, item_id, parts FROM memory_vectors WHERE id IN ({ids})"
 _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
 )
+_SOME = select(_vectors.vector).where(_vectors.embedder_id == bindparam("embedder")).limit(9)
 _MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -60,6 +61,7 @@ class Indexes:
         self._bank: str | None = None
         self._default: int | None = None
         self._embedder: int | None = None
+        self._measured = False  # whether it was looked how wide the vectors are that are there
         self._leads = folder is not None and folder.hold()
 
     @property
@@ -73,6 +75,15 @@ class Indexes:
             table = tables.embedders.c
             self._embedder = connection.execute(select(table.id).where(table.name == self.vectors.name)).scalar()
         return self._embedder
+
+    def width(self, connection: Connection) -> int | None:
+        """How wide the vectors are. Those that are there tell: the embedder may fail, or have become another."""
+        if self.vectors.width is None or not self._measured:
+            some = connection.execute(_SOME, {"embedder": self.embedder_id(connection)}).scalars()
+            widths = [len(vector) // 4 for vector in some]
+            self.vectors.width = max(widths, key=widths.count, default=self.vectors.width)  # one may be damaged
+            self._measured = True
+        return self.vectors.width
 
     def nearest(
         self, connection: Connection, scope: int, live: int, last: int, queries: Floats, limit: int
@@ -92,11 +103,13 @@ class Indexes:
     def of(self, connection: Connection, scope: int, live: int) -> ExactIndex | ChromaIndex | None:
         """The index of a scope that holds `live` memories."""
         embedder = self.embedder_id(connection)
-        if embedder is None:
+        if embedder is None or not self.width(connection):
             return None
         with self._lock:
             self._notice_fork()
             index = self._open.get(scope)
+            if index is not None and index.dimensions != self.vectors.width:
+                index = None  # made for vectors that are no more
             wants_chroma = self.leads and (self._is_default(connection, scope) or live >= self.own_collection)
             if index is None or (wants_chroma and isinstance(index, ExactIndex) and not index.stays):
                 index = self._made(connection, scope, embedder, wants_chroma)
@@ -113,7 +126,7 @@ class Indexes:
         """The vectors of some memories: for each its memory, in how many parts that one is, and the row."""
         embedder = self.embedder_id(connection)
         rows = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
-        matrix = matrix_of([row[2] for row in rows], self.vectors.dimensions)
+        matrix = matrix_of([row[2] for row in rows], self.width(connection) or 1)
         return [row[0] for row in rows], [row[1] for row in rows], matrix
 
     def spread(self, connection: Connection, scope: int, live: int, queries: Floats) -> list[tuple[float, float]]:
@@ -247,7 +260,7 @@ class Indexes:
         ids = list(connection.execute(_IDS, {"scope": scope, "embedder": embedder}).scalars())
         ids = sorted(ids)[:: max(1, len(ids) // SAMPLE)][:SAMPLE]
         rows = [row[0] for some in chunks(ids) for row in connection.execute(_MATRIX, {"ids": some})]
-        joined = matrix_of(rows, self.vectors.dimensions)
+        joined = matrix_of(rows, self.width(connection) or 1)
         self._samples[scope] = (live, joined)
         return joined
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from smolagents.memory import MemoryStep, ToolCall
@@ -52,6 +52,20 @@ def read_content(content: Any) -> tuple[str, list[Any]]:
 def role_name(role: Any) -> str:
     """A role as plain text, however it was written."""
     return str(getattr(role, "value", role))
+
+
+def texts_in(step: MemoryStep) -> Iterator[str]:
+    """The texts of a step that the model is shown, one by one and without rendering it."""
+    kind = kind_of(step)
+    if not kind.text:
+        yield from (text_of(message.content) for message in shown(step))
+        return
+    for field in filter(None, (kind.said, kind.text)):
+        yield text_of(getattr(step, field, None))
+    for call in getattr(step, "tool_calls", None) or ():
+        yield str(call_parts(call)[1])
+    if (error := getattr(step, "error", None)) is not None:
+        yield str(error)
 
 
 def shown(step: MemoryStep) -> list[ChatMessage]:

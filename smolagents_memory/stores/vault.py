@@ -37,6 +37,8 @@ def open_vault(where: Any, embedder: Embedder | None, *, own_collection: int = O
         vault = _open.get(name)
         if vault is None or not vault.serves(database):
             vault = _open[name] = Vault(database, vectors, own_collection)
+        elif vault.vectors is not None and embedder is not None:
+            vault.vectors.use(embedder)
         if vault.indexes is not None:
             vault.indexes.open_again()
         return vault
@@ -51,7 +53,7 @@ class Vault:
         self._users = 0
         self._users_lock = threading.Lock()
         self.checked = False  # whether it was looked for memories without vectors
-        self.reembedding = False
+        self.reembedding = self.owes = False
         self._whole = False
         self._look_again = 0.0
         self.indexes: Indexes | None = None
@@ -59,6 +61,8 @@ class Vault:
             path = database.path
             held = chroma_folder(path.parent / CHROMA) if path is not None else None
             self.indexes = Indexes(database, vectors, held, own_collection)
+            with database.reading() as connection:
+                self.indexes.width(connection)
         _all.add(self)
 
     def serves(self, database: Database) -> bool:
@@ -83,6 +87,14 @@ class Vault:
             self._look_again = time.monotonic() + 1.0
         return self._whole
 
+    def owe(self) -> None:
+        """Memories were written without vectors: they are embedded when that can be done, or at the next opening."""
+        self.owes, self._whole, self.checked = True, False, False
+
+    def embedded(self) -> None:
+        """None are missing any more, as far as this process knows."""
+        self.owes, self._look_again = False, 0.0
+
     def enter(self) -> None:
         """One more memory uses this vault."""
         with self._users_lock:
@@ -94,6 +106,7 @@ class Vault:
             self._users -= 1
             last = self._users <= 0
         if last:
+            self.checked = False  # who opens it again looks anew
             self.close()
 
     def close(self) -> None:
