@@ -15,10 +15,11 @@ MOST = 2 << 30  # together, unless a caller says otherwise
 class Allowance:
     """What may still be made of a source: pixels, arrays, keys, lists, in bytes or what takes as long."""
 
-    def __init__(self, read: int = 0, most: int | None = None) -> None:
-        self._most = MOST if most is None else most
-        self.left = min(BASE + FACTOR * read, MOST) if most is None else most
+    def __init__(self, read: int = 0, most: int | None = None, *, total: int = MOST) -> None:
+        self._most = total if most is None else most
+        self.left = min(BASE + FACTOR * read, total) if most is None else most
         self._gained = self.left
+        self._made = 0
 
     def gain(self, read: int) -> None:
         """So many bytes more were read."""
@@ -26,10 +27,14 @@ class Allowance:
         self.left += more
         self._gained += more
 
-    def take(self, amount: int, what: str) -> None:
-        """So much is to be made; OversizedError where that is beyond all proportion to what was read."""
-        self.left -= amount
-        if self.left < 0:
+    def take(self, amount: int, what: str, *, packed: int = 1) -> None:
+        """So much is to be made; OversizedError where that is beyond all proportion to what was read.
+
+        What comes from bytes of its own counts as that much less: a plain page is a thousandth of its pixels.
+        """
+        self.left -= amount // packed
+        self._made += amount
+        if self.left < 0 or self._made > self._most:
             raise OversizedError(f"{what} is beyond all proportion to the bytes that say so (see max_bytes=)")
 
 

@@ -60,6 +60,7 @@ class LoadedBlobs(dict[str, bytes]):
     def __init__(self, data: Mapping[str, bytes] = MappingProxyType({}), allowance: Allowance | None = None) -> None:
         super().__init__(data)
         self.images: dict[str, Any] = {}
+        self.unpacked: set[str] = set()  # pixels that were made of these already
         self.allowance = allowance or Allowance(sum(map(len, data.values())))
 
 
@@ -67,7 +68,7 @@ class FetchedBlobs(LoadedBlobs):
     """Blobs that are read when they are first needed, until they are let go."""
 
     def __init__(self, fetch: Callable[[str], bytes | None]) -> None:
-        super().__init__()
+        super().__init__(allowance=Allowance(total=1 << 62))  # of a database, what was put there comes back
         self._fetch: Callable[[str], bytes | None] | None = fetch
 
     def __missing__(self, name: Any) -> bytes:

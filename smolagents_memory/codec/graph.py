@@ -25,6 +25,7 @@ Node = Any  # plain JSON
 TAG = "$"
 _DEEP = 48
 _JSON_INT = 2**53
+_LIGHT = 64  # parts of a key that are hashed in no time
 
 Write = Callable[["Encoder", Any, int], dict[str, Node]]
 Read = Callable[["Decoder", dict[str, Any], Callable[[Any], Any]], Any]
@@ -284,7 +285,8 @@ class Decoder:
         value = really(value)
         if not is_simple(value):
             weight = self._weights.of(value)
-            self.allowance.take(16 * weight, f"a key of {weight} parts")
+            if weight > _LIGHT:
+                self.allowance.take(16 * weight, f"a key of {weight} parts")
         return value
 
     def _parts_of_key(self, value: Any) -> Any:

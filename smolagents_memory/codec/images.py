@@ -14,6 +14,7 @@ from smolagents_memory.codec.blobs import read_blob
 from smolagents_memory.codec.graph import Decoder, Encoder, Node
 
 
+_PLAIN = 16
 _PNG = {"1", "L", "LA", "RGB", "RGBA"}  # what PNG keeps as it is in every supported version of Pillow
 
 
@@ -69,7 +70,7 @@ def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
     ):
         allowed = "more than PIL.Image.MAX_IMAGE_PIXELS allows; raise that limit if the file is your own"
         raise ValueError(f"an image of {width} × {height} pixels: {allowed}")
-    decoder.allowance.take(width * height * _bytes_of_pixel(mode), f"an image of {width} × {height} pixels")
+    _take(decoder, width * height * _bytes_of_pixel(mode), node)
     packed = read_blob(node, decoder.blobs)
     image = _from_png(packed, mode, (width, height)) if node["format"] == "png" else None
     if image is None:
@@ -87,6 +88,16 @@ def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
             raise ValueError("an image whose transparency is no number")
         image.info["transparency"] = transparency
     return image
+
+
+def _take(decoder: Decoder, size: int, node: dict[str, Any]) -> None:
+    """Plain pixels are packed a thousandfold; but the same ones are not unpacked again and again."""
+    unpacked: set[str] = getattr(decoder.blobs, "unpacked", set())
+    known = str(node.get("at"))
+    width, height = node["size"]
+    packed = 1 if known in unpacked else _PLAIN
+    unpacked.add(known)
+    decoder.allowance.take(size, f"an image of {width} × {height} pixels", packed=packed)
 
 
 def _from_png(packed: bytes, mode: str, size: tuple[int, int]) -> Image.Image:

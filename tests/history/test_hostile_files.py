@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from smolagents_memory import load_memory, save_memory
+from smolagents_memory import NoteStep, ObservedMemory, load_memory, save_memory
 from smolagents_memory._errors import MemoryFileError, OversizedFileError
 from smolagents_memory.codec.lines import dump_line
 
@@ -198,9 +198,6 @@ def test_what_hides_a_tool_is_left_out_of_the_state(tmp_path: Path) -> None:
 
 
 def test_a_packed_memory_that_repeats_itself_is_read(tmp_path: Path) -> None:
-    from smolagents_memory import ObservedMemory
-    from smolagents_memory.steps.notes import NoteStep
-
     memory = ObservedMemory("s")
     memory.steps = [NoteStep("the same words again and again " * 30) for _ in range(2_000)]
     memory.steps.append(NoteStep("a screenshot", meta={"image": Image.new("RGB", (1280, 800))}))
@@ -213,3 +210,11 @@ def test_what_is_refused_says_so_in_our_own_error(tmp_path: Path) -> None:
     path.write_bytes(step({"$": "Fraction", "v": ["1e100000000"]}))
     with pytest.raises(MemoryFileError, match="a str where there should be a int"):
         load_memory(path)
+
+
+def test_many_screenshots_of_plain_pages_are_no_attack(tmp_path: Path) -> None:
+    memory = ObservedMemory("s")
+    pages = [Image.new("RGB", (1280, 800), (number, 0, 0)) for number in range(60)]
+    memory.steps = [NoteStep("a page", meta={"image": page}) for page in pages]
+    path = save_memory(memory, tmp_path / "x.jsonl")
+    assert len(load_memory(path).steps) == 60
