@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
@@ -55,7 +55,7 @@ class LoadedBlobs(dict[str, bytes]):
 
     def __init__(self, data: Mapping[str, bytes] = MappingProxyType({})) -> None:
         super().__init__(data)
-        self.images: dict[str, Any] = {}
+        self.images: MutableMapping[str, Any] = {}
 
 
 class FetchedBlobs(LoadedBlobs):

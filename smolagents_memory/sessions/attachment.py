@@ -72,9 +72,7 @@ class Attachment(Follower):
         undo.callback(self.leave)
         if adopted:
             self.journal.prompted(memory.system_prompt)
-            self.journal.spliced(0, 0, list(memory.steps))
-            for step in memory.steps:
-                self.log.follow(step)
+            _append(self.journal, self.log, list(memory.steps))
             self._note_runtime(None)
             self.journal.commit()
         memory.journaled = ()  # until it is let go of: steps that are dropped meanwhile need not stay
@@ -276,11 +274,7 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
         within, behind = (added, []) if tail else ([], added)
         if within or len(old) > head + tail:
             journal.spliced(head, len(old) - head - tail, within)
-        for step in behind:
-            if is_task(step):
-                journal.end_entry()  # each run can be read as it was at its end
-            journal.appended([step])
-            log.follow(step)
+        _append(journal, log, behind)
         log.end(INTERRUPTED)
         delta = runtime.changes(None, journal.blobs) if runtime is not None else None
         if delta is not None and fold([*restored.runtime, delta]) != fold(restored.runtime):
@@ -288,6 +282,15 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
         journal.flush()
     finally:
         directory.let_go(session.database, position)
+
+
+def _append(journal: Journal, log: RunLog, steps: Sequence[MemoryStep]) -> None:
+    """Steps that were made elsewhere, so that each run can be read as it was at its end."""
+    for step in steps:
+        if is_task(step):
+            journal.end_entry()
+        journal.appended([step])
+        log.follow(step)
 
 
 def _common(old: Sequence[MemoryStep], new: Sequence[MemoryStep]) -> int:

@@ -64,6 +64,7 @@ class Follower(Listener):
             memory.on_first(STEPS_CHANGED, self._changed),
             memory.on_first(STEP_EDITED, self._edited),
             memory.on_first(SYSTEM_PROMPT_CHANGED, self._prompted),
+            memory.events.on("pruning", self._before_cut),
         ]
         if self.shared:  # one call's reset replaces the list into which another one is just about to put its task
             self._off.append(memory.on_first(STALE_STEPS_CHANGED, self._missed))
@@ -84,6 +85,11 @@ class Follower(Listener):
         if kept is not None and hasattr(step, "timing"):  # a final answer is no step of the journal's
             kept[0].before_callbacks(step)
             kept[1].before_callbacks(step)
+
+    def _before_cut(self, event: Any) -> None:
+        kept = self.kept()
+        if kept is not None:
+            kept[0].before_cut(event.step)
 
     def _changed(self, event: Any) -> None:
         kept = self.kept()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.utils import AgentMaxStepsError
-from sqlalchemy import select
+from sqlalchemy import Connection, select, update
 
 from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
-from smolagents_memory.database.envelope import Envelope
+from smolagents_memory.database.envelope import Envelope, envelope_of
+from smolagents_memory.database.many import chunks
 from smolagents_memory.sessions.entries import OF_RUN, run_spot
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.steps.answers import Answer, answer_of
@@ -124,6 +126,42 @@ def last_run(journal: Journal) -> dict[str, Any] | None:
     if row is None:
         return None
     return _read(row, journal.database.envelope, position.name)
+
+
+def take_back_end(
+    connection: Connection,
+    session: int,
+    name: str,
+    came: Mapping[int, int],
+    answered: Callable[[int], tuple[MemoryStep, Answer] | None],
+) -> None:
+    """Of a copy that ends earlier than what it was copied from: its last run stands where it stood then.
+
+    `came` says with which revision each record came into the list, `answered` gives the answer that there was since a
+    revision, and the step that gave it.
+    """
+    mine, records = tables.runs.c.session == session, tables.records.c
+    row = connection.execute(select(tables.runs).where(mine).order_by(tables.runs.c.number.desc())).first()
+    if row is None:
+        return
+    envelope, found = envelope_of(connection), answered(row.revision)
+    run = _read(row, envelope, name)
+    details = {key: value for key, value in run["details"].items() if key not in ("answer", "error")}
+    if found is None:
+        run.update(state=INTERRUPTED, ended=None)
+    else:
+        step, answer = found
+        run["state"] = MAX_STEPS if isinstance(getattr(step, "error", None), AgentMaxStepsError) else FINISHED
+        details["answer"] = _answer_node(answer.value)
+    listed = select(records.step_number, records.input_tokens, records.output_tokens).where(records.session == session)
+    numbers = [number for number, revision in came.items() if revision >= row.revision]
+    of_run = [row for some in chunks(numbers) for row in connection.execute(listed.where(records.number.in_(some)))]
+    run["steps"] = sum(each.step_number is not None for each in of_run)
+    for tokens in ("input_tokens", "output_tokens"):
+        run[tokens] = sum(getattr(each, tokens) or 0 for each in of_run)
+    values = {key: run[key] for key in OF_RUN}
+    values["details"] = envelope.pack(details, run_spot(name, row.number))
+    connection.execute(update(tables.runs).where(mine, tables.runs.c.number == row.number).values(values))
 
 
 def _answer_node(answer: Any) -> Any:

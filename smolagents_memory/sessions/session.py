@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,9 +21,10 @@ from smolagents_memory.history.files import load_memory, save_memory
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into, store
-from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore, unpacked_changes
+from smolagents_memory.sessions.reading import Restored, read_outline, restore, unpacked_changes
 from smolagents_memory.sessions.resume import resume
-from smolagents_memory.sessions.runs import Run, described
+from smolagents_memory.sessions.runs import Run, described, take_back_end
+from smolagents_memory.sessions.transcript import Transcript, answer_in, course_of
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 
@@ -200,16 +202,51 @@ class Session:
         envelope, name = self.database.envelope, self.session_id
         return [described(run, envelope, name, alive=alive and run.number == last) for run in found]
 
+    def transcript(self) -> Transcript:
+        """Every step that was ever journaled, in the order in which they came: each as it came and as it was left.
+
+        Steps that callbacks, you or `run(reset=True)` dropped are there as well. What cannot be read is left out, and
+        named in a MemoryLossWarning.
+
+        >>> from smolagents import CodeAgent
+        >>> from smolagents_memory import KeepRecentSteps, Session
+        >>> from smolagents_memory.testing import ScriptedModel, code
+        >>> model = ScriptedModel([code("print('a page')"), code("print('a form')"), code("final_answer('done')")])
+        >>> agent = CodeAgent(tools=[], model=model, step_callbacks=[KeepRecentSteps(1)], verbosity_level=0)
+        >>> with Session("reader").attach(agent) as session:
+        ...     agent.run("Read.")
+        'done'
+        >>> for each in session.transcript():
+        ...     print(type(each.original).__name__, each.left)
+        TaskStep as it came
+        ActionStep dropped
+        ActionStep dropped
+        ActionStep as it came
+        """
+        return Transcript(self.database, self.session_id)
+
     def original(self, step: MemoryStep | int) -> MemoryStep:
-        """A step as it was before any callback cut it: a step of the attached agent, or a place in `steps()`."""
+        """A step as it was before any callback cut it: a step of the attached agent, or a place in `steps()`.
+
+        The images that callbacks added to it are there as well. See `transcript` for those that were dropped.
+        """
         number = self._attachment.original_of(step) if self._attachment is not None else None
-        with self.database.reading() as connection:
-            row = directory.get(connection, self.session_id)
-            if number is None:
-                if not isinstance(step, int):
-                    raise SessionError("this step is not one of the attached agent's; give its place in steps()")
-                number = read_outline(connection, row, row.checkpoint).known[step][0]
-            return read_one(connection, row, number)
+        if number is None:
+            if not isinstance(step, int):
+                raise SessionError("this step is not one of the attached agent's; give its place in steps()")
+            with self.database.reading() as connection:
+                number = self._original_at(connection, directory.get(connection, self.session_id), step)
+        return self.transcript().original(number)
+
+    def _original_at(self, connection: Any, row: Any, at: int) -> int:
+        """The record of the original of a step of `steps()`."""
+        outline = read_outline(connection, row, row.checkpoint)
+        try:
+            return outline.known[at][0]
+        except IndexError:
+            raise SessionError(
+                f"session {self.session_id!r} has {len(outline.known)} steps, none at place {at}"
+            ) from None
 
     def children(self) -> list[str]:
         """The sessions of the calls of managed agents, oldest first. They are there to be read."""
@@ -262,25 +299,18 @@ class Session:
         with self.database.writing() as connection:
             row = directory.get(connection, self.session_id)
             until = row.revision if at is None else self._revision_of(connection, row, at)
-            directory.copy(connection, row, new_id, until=until)
+            if until == row.revision:
+                directory.copy(connection, row, new_id)
+            else:
+                course = course_of(connection, row, until)
+                made = directory.copy(connection, row, new_id, until=until, last_record=course.last_record)
+                told = partial(answer_in, connection, row, course)
+                take_back_end(connection, made, new_id, course.came, told)
         return self._named(new_id)
 
     def _revision_of(self, connection: Any, row: Any, at: int) -> int:
         """The revision with which a step of `steps()` came in."""
-        outline = read_outline(connection, row, row.checkpoint)
-        try:
-            original = outline.known[at][0]
-        except IndexError:
-            raise SessionError(
-                f"session {self.session_id!r} has {len(outline.known)} steps, none at place {at}"
-            ) from None
-        table = tables.journal
-        found = connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.revision.desc()))
-        for entry in found:
-            for change in unpacked_changes(connection, row, entry.revision, entry.changes):
-                if change[0] == "splice" and any(pair[0] == original for pair in change[3]):
-                    return int(entry.revision)
-        return int(row.checkpoint)
+        return course_of(connection, row).came[self._original_at(connection, row, at)]
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the memory as a portable file; `load_memory` and `import_` read it."""
