@@ -19,7 +19,7 @@ from smolagents_memory.codec.registry import attributes
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.entries import Position
-from smolagents_memory.sessions.following import Follower, observed
+from smolagents_memory.sessions.following import Follower, introduce, observed
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.managed import ManagedAgents, managed_by
 from smolagents_memory.sessions.reading import Restored
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from smolagents_memory.sessions.session import Session
 
 
-_OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled")
+_OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled", "session")
 
 
 class Attachment(Follower):
@@ -67,7 +67,8 @@ class Attachment(Follower):
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
-        memory.journaled_in = self._place
+        memory.journaled_in, memory.session = self._place, self.session
+        introduce(agent, self.session)
         self.follow(agent)
         undo.callback(self.leave)
         if adopted:

@@ -18,6 +18,7 @@ from smolagents_memory.history.observed import (
 from smolagents_memory.sessions import runs
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.runs import RunLog
+from smolagents_memory.steps.answers import Answer
 from smolagents_memory.steps.kinds import is_action, is_task
 from smolagents_memory.upstream import watch
 
@@ -38,6 +39,13 @@ def observed(agent: Any) -> ObservedMemory:
     memory.system_prompt, memory.steps = agent.memory.system_prompt, agent.memory.steps
     agent.memory = memory
     return memory
+
+
+def introduce(agent: Any, session: Any) -> None:
+    """Tell the agent's tools that read what was journaled where that is: they may have been built before."""
+    for tool in (getattr(agent, "tools", None) or {}).values():
+        if hasattr(type(tool), "attached"):
+            tool.attached(agent, session)
 
 
 class Follower(Listener):
@@ -76,7 +84,10 @@ class Follower(Listener):
 
     def run_ended(self, run: Run, journal: Journal, log: RunLog) -> None:
         """Note how a run ended."""
-        log.end(_STATES[run.outcome or INTERRUPTED], run.error)
+        answered = run.outcome == ANSWERED and log.is_open
+        if answered:
+            self.memory.flush()  # the step with the answer was in memory before it had it
+        log.end(_STATES[run.outcome or INTERRUPTED], run.error, Answer(run.answer) if answered else None)
         self.memory.afterwards(journal.commit)
 
     def before_callbacks(self, agent: Any, step: MemoryStep) -> None:

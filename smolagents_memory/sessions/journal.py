@@ -7,6 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from smolagents.memory import MemoryStep, SystemPromptStep
@@ -162,7 +163,8 @@ class Journal:
         """Who takes a step out may put it in again: as long as it lives it is known which one it is."""
         for place in gone.keys() - {id(kept.step) for kept in new}:
             kept = gone[place]
-            step = weakref.ref(kept.step, lambda _, place=place: self._dropped.pop(place, None))
+            forget = partial(self._dropped.pop, place, None)
+            step = weakref.ref(kept.step, lambda _, forget=forget: forget())  # type: ignore[misc]
             self._dropped[place] = (step, kept.original, kept.number)
 
     def _kept(self, step: MemoryStep, gone: dict[int, Kept]) -> Kept:

@@ -78,10 +78,18 @@ class RunLog:
             self._run = {**run, "state": RUNNING, "ended": None, "details": {**run["details"], "error": None}}
             self._journal.run_changed(self._run)
 
-    def end(self, state: str, error: BaseException | None = None) -> None:
-        """The run ended without an answer, by an exception or by being left."""
-        if self._run is None or self._run["state"] != RUNNING:
+    @property
+    def is_open(self) -> bool:
+        """Whether a run goes on that has no answer yet."""
+        return self._run is not None and self._run["state"] == RUNNING
+
+    def end(self, state: str, error: BaseException | None = None, answer: Answer | None = None) -> None:
+        """The run ended otherwise than by a step that came with its answer: by an exception, by being left, by an
+        answer in a step that was in memory before."""
+        if self._run is None or not self.is_open:
             return
+        if answer is not None:
+            self._run["details"] = {**self._run["details"], "answer": _answer_node(answer.value)}
         if error is not None:
             self._run["details"] = {**self._run["details"], "error": f"{type(error).__name__}: {str(error)[:2_000]}"}
         self._finish(state)

@@ -21,10 +21,10 @@ from smolagents_memory.history.files import load_memory, save_memory
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into, store
-from smolagents_memory.sessions.reading import Restored, read_outline, restore, unpacked_changes
+from smolagents_memory.sessions.reading import Restored, read_outline, restore
 from smolagents_memory.sessions.resume import resume
 from smolagents_memory.sessions.runs import Run, described, take_back_end
-from smolagents_memory.sessions.transcript import Transcript, answer_in, course_of
+from smolagents_memory.sessions.transcript import Transcript, answer_in, course_of, end_of_run
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 
@@ -146,6 +146,7 @@ class Session:
         if not self.exists():
             return False
         put_into(agent, self._told(), (str(self.database), self.session_id))
+        agent.memory.session = self
         return True
 
     def resume(
@@ -179,7 +180,11 @@ class Session:
 
     def steps(self, run: int | None = None) -> list[MemoryStep]:
         """The steps as they are in the agent's memory; of an earlier run (see `runs`) as they were at its end."""
-        return self._told(None if run is None else self._end_of_run(run)).steps
+        if run is None:
+            return self._told().steps
+        with self.database.reading() as connection:
+            until = end_of_run(connection, directory.get(connection, self.session_id), run)
+        return self._told(until).steps
 
     def memory(self) -> ObservedMemory:
         """Steps and system prompt as a memory that belongs to no agent: what everything that looks at one takes."""
@@ -265,29 +270,6 @@ class Session:
         restored.warn(self.session_id)
         return restored
 
-    def _end_of_run(self, run: int) -> int | None:
-        """The revision before the next run began; None for the newest run."""
-        table = tables.runs
-        with self.database.reading() as connection:
-            row = directory.get(connection, self.session_id)
-            begun = select(table.c.number, table.c.revision).where(table.c.session == row.id)
-            numbers = {run.number: run.revision for run in connection.execute(begun)}
-            if run not in numbers:
-                raise SessionError(f"session {self.session_id!r} has no run {run}; it has {sorted(numbers)}")
-            if run + 1 not in numbers:
-                return None
-            return self._before_reset(connection, row, numbers[run + 1] - 1)
-
-    @staticmethod
-    def _before_reset(connection: Any, row: Any, revision: int) -> int:
-        """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
-        table = tables.journal.c
-        wanted = select(table.changes).where(table.session == row.id, table.revision == revision)
-        changes = connection.execute(wanted).scalar()
-        noted = [] if changes is None else unpacked_changes(connection, row, revision, changes)
-        reset = any(change[0] == "checkpoint" and not change[1]["live"] for change in noted)
-        return revision - 1 if reset else revision
-
     # -- copies ------------------------------------------------------------------------------------------------
 
     def fork(self, new_id: str, at: int | None = None) -> Session:
@@ -312,10 +294,15 @@ class Session:
         """The revision with which a step of `steps()` came in."""
         return course_of(connection, row).came[self._original_at(connection, row, at)]
 
-    def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write the memory as a portable file; `load_memory` and `import_` read it."""
+    def export(self, path: str | os.PathLike[str], *, all_steps: bool = False) -> Path:
+        """Write the memory as a portable file; `load_memory` and `import_` read it.
+
+        `all_steps` writes the whole transcript instead: every step as it came, those that were dropped included.
+        """
         restored = self._told()
         memory = restored.as_memory()
+        if all_steps:
+            memory.steps = [each.original for each in self.transcript()]
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
             agent = directory.described_agent(envelope_of(connection), row)

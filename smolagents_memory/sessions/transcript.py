@@ -10,12 +10,13 @@ from typing import Any, overload
 from smolagents.memory import MemoryStep
 from sqlalchemy import Connection, select
 
-from smolagents_memory._errors import DecodeError, SessionDamagedError
+from smolagents_memory._errors import DecodeError, SessionDamagedError, SessionError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
+from smolagents_memory.database.envelope import from_key
 from smolagents_memory.sessions import directory
-from smolagents_memory.sessions.reading import Outline, Reader, follow_journal
+from smolagents_memory.sessions.reading import Outline, Reader, follow_journal, unpacked_changes
 from smolagents_memory.steps.answers import Answer, answer_of
 from smolagents_memory.steps.kinds import images_of, kind_of
 from smolagents_memory.steps.marks import mark_of
@@ -111,6 +112,29 @@ def answer_in(connection: Connection, session: Any, course: Course, since: int) 
     return None
 
 
+def end_of_run(connection: Connection, session: Any, run: int) -> int | None:
+    """The revision before the next run began; None for the newest run."""
+    c = tables.runs.c
+    begun = connection.execute(select(c.number, c.revision).where(c.session == session.id))
+    numbers = {each.number: each.revision for each in begun}
+    if run not in numbers:
+        name = from_key(session.name)
+        raise SessionError(f"session {name!r} has no run {run}; it has {sorted(numbers)}")
+    if run + 1 not in numbers:
+        return None
+    return _before_reset(connection, session, numbers[run + 1] - 1)
+
+
+def _before_reset(connection: Connection, session: Any, revision: int) -> int:
+    """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
+    c = tables.journal.c
+    wanted = select(c.changes).where(c.session == session.id, c.revision == revision)
+    changes = connection.execute(wanted).scalar()
+    noted = [] if changes is None else unpacked_changes(connection, session, revision, changes)
+    reset = any(change[0] == "checkpoint" and not change[1]["live"] for change in noted)
+    return revision - 1 if reset else revision
+
+
 class Transcript:
     """Every step that was ever journaled, in the order in which they came; read when they are looked at.
 
@@ -172,6 +196,11 @@ class Transcript:
                 raise self._damaged(number, reader)
         return told[0].original
 
+    @property
+    def last_run(self) -> int | None:
+        """The run of the newest step."""
+        return self._rows[-1].run if self._rows else None
+
     def actions(self) -> list[tuple[int, int, int | None]]:
         """The place, the step number and the run of each action."""
         return [(at, row.step_number, row.run) for at, row in enumerate(self._rows) if row.step_number is not None]
@@ -222,15 +251,16 @@ def _with_added_images(reader: Reader, original: MemoryStep, row: _Row) -> Memor
     if name is None or not changed:
         return original
     images, shrunk = list(images_of(original)), mark_of(original, "images_shrunk", 0)
+    seen = list(images)
     for number in changed:
         try:
             version = reader.build(number)
         except DecodeError:
             continue
-        new = [image for image in images_of(version) if not any(_same(image, known) for known in images)]
+        new = [image for image in images_of(version) if not any(_same(image, known) for known in seen)]
         now = mark_of(version, "images_shrunk", 0)
         images += new[max(0, now - shrunk) :]  # older images, which are the ones that are shrunk, stand first
-        shrunk = now
+        seen, shrunk = seen + new, now
     if len(images) == len(images_of(original)):
         return original
     original = copy.copy(original)
