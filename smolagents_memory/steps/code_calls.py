@@ -80,9 +80,9 @@ def _written(code: str, tools: Mapping[str, Sequence[str]] | None) -> list[tuple
 def is_reached(code: str, name: str) -> bool:
     """Whether code that ran without an error has called this: at the top level, under no condition.
 
-    >>> is_reached("x = 6\nfinal_answer(x * 7)", "final_answer")
+    >>> is_reached("x = 6; final_answer(x * 7)", "final_answer")
     True
-    >>> is_reached("if x:\n    final_answer(x)", "final_answer")
+    >>> is_reached("if x: final_answer(x)", "final_answer")
     False
     """
     tree = _parsed(code) if name in code else None
