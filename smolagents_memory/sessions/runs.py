@@ -11,12 +11,14 @@ from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.utils import AgentMaxStepsError
 from sqlalchemy import Connection, select, update
 
+from smolagents_memory._errors import SessionError
 from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
-from smolagents_memory.database.envelope import Envelope, envelope_of
+from smolagents_memory.database.envelope import Envelope, envelope_of, from_key
 from smolagents_memory.database.many import chunks
 from smolagents_memory.sessions.entries import OF_RUN, run_spot
 from smolagents_memory.sessions.journal import Journal
+from smolagents_memory.sessions.reading import unpacked_changes
 from smolagents_memory.steps.answers import Answer, answer_of
 from smolagents_memory.steps.kinds import is_action, is_models, is_task
 
@@ -170,6 +172,29 @@ def take_back_end(
     values = {key: run[key] for key in OF_RUN}
     values["details"] = envelope.pack(details, run_spot(name, row.number))
     connection.execute(update(tables.runs).where(mine, tables.runs.c.number == row.number).values(values))
+
+
+def end_of_run(connection: Connection, session: Any, run: int) -> int | None:
+    """The revision before the next run began; None for the newest run."""
+    c = tables.runs.c
+    begun = connection.execute(select(c.number, c.revision).where(c.session == session.id))
+    numbers = {each.number: each.revision for each in begun}
+    if run not in numbers:
+        name = from_key(session.name)
+        raise SessionError(f"session {name!r} has no run {run}; it has {sorted(numbers)}")
+    if run + 1 not in numbers:
+        return None
+    return _before_reset(connection, session, numbers[run + 1] - 1)
+
+
+def _before_reset(connection: Connection, session: Any, revision: int) -> int:
+    """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
+    c = tables.journal.c
+    wanted = select(c.changes).where(c.session == session.id, c.revision == revision)
+    changes = connection.execute(wanted).scalar()
+    noted = [] if changes is None else unpacked_changes(connection, session, revision, changes)
+    reset = any(change[0] == "checkpoint" and not change[1]["live"] for change in noted)
+    return revision - 1 if reset else revision
 
 
 def _answer_node(answer: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,8 +22,9 @@ from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into, store
 from smolagents_memory.sessions.reading import Restored, read_outline, restore
 from smolagents_memory.sessions.resume import resume
-from smolagents_memory.sessions.runs import Run, described, take_back_end
-from smolagents_memory.sessions.transcript import Transcript, answer_in, course_of, end_of_run
+from smolagents_memory.sessions.runs import Run, described, end_of_run
+from smolagents_memory.sessions.transcript import Transcript, fork
+from smolagents_memory.sessions.waiting import when_free
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 
@@ -78,17 +78,22 @@ class Session:
 
     # -- journaling --------------------------------------------------------------------------------------------
 
-    def attach(self, agent: Any, *, take_over: bool = False) -> Session:
+    def attach(self, agent: Any, *, take_over: bool = False, wait: float = 0) -> Session:
         """Restore what is there into the agent, then journal all that happens to it, until `detach`.
 
         Best used as a context: `with session.attach(agent): …`. A plain AgentMemory is replaced by its drop-in
         ObservedMemory. An agent that already has steps begins the session with them if the session is new; if it is
         not, they must be of this session, or nothing is attached. Raises SessionConflictError while somebody else is
-        attached; `take_over` shuts the other one out.
+        attached; `wait` is how many seconds to wait for that to end, in this process first come first served;
+        `take_over` shuts the other one out.
         """
         if self._attachment is not None:
             raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
-        position = directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
+        position = when_free(
+            (self.database.place.key, self.session_id),
+            lambda: directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over),
+            0 if take_over else wait,
+        )
         try:
             restored = self._read()
             self._attachment = Attachment(self, agent, position, restored)
@@ -96,6 +101,29 @@ class Session:
             directory.let_go(self.database, position)
             raise
         return self
+
+    def is_attached_to(self, agent: Any) -> bool:
+        """Whether it keeps what happens to this agent."""
+        return self._attachment is not None and self._attachment.agent is agent
+
+    def run(self, task: str, **options: Any) -> Any:
+        """`agent.run(task, reset=False)` of the attached agent: it goes on with the conversation.
+
+        >>> from smolagents import CodeAgent
+        >>> from smolagents_memory import Session
+        >>> from smolagents_memory.testing import ScriptedModel, code
+        >>> agent = CodeAgent([], ScriptedModel([code("final_answer(1)"), code("final_answer(2)")]), verbosity_level=0)
+        >>> with Session("ann").attach(agent) as session:
+        ...     session.run("Say one."), session.run("And the next?")
+        (1, 2)
+        >>> len(agent.memory.steps)
+        4
+        """
+        if self._attachment is None:
+            raise SessionError(
+                f"session {self.session_id!r} is not attached to an agent: with session.attach(agent): session.run(…)"
+            )
+        return self._attachment.agent.run(task, **{"reset": False, **options})
 
     def detach(self) -> None:
         """Write what is still to be written, raise what prevents it, let go of the agent; it keeps its memory."""
@@ -156,6 +184,7 @@ class Session:
         answers: Mapping[str, Any] | None = None,
         max_steps: int | None = None,
         take_over: bool = False,
+        wait: float = 0,
     ) -> Any:
         """Go on with the task that was interrupted, and return its answer, as `agent.run` would have.
 
@@ -167,7 +196,7 @@ class Session:
         if self._attachment is None:
             if not self.exists():
                 raise SessionNotFoundError(f"there is no session {self.session_id!r} to resume in {self.database}")
-            with self.attach(agent, take_over=take_over):
+            with self.attach(agent, take_over=take_over, wait=wait):
                 return self.resume(agent, answers=answers, max_steps=max_steps)
         return resume(self._attachment, answers or {}, max_steps)
 
@@ -280,19 +309,8 @@ class Session:
         self.flush()
         with self.database.writing() as connection:
             row = directory.get(connection, self.session_id)
-            until = row.revision if at is None else self._revision_of(connection, row, at)
-            if until == row.revision:
-                directory.copy(connection, row, new_id)
-            else:
-                course = course_of(connection, row, until)
-                made = directory.copy(connection, row, new_id, until=until, last_record=course.last_record)
-                told = partial(answer_in, connection, row, course)
-                take_back_end(connection, made, new_id, course.came, told)
+            fork(connection, row, new_id, None if at is None else self._original_at(connection, row, at))
         return self._named(new_id)
-
-    def _revision_of(self, connection: Any, row: Any, at: int) -> int:
-        """The revision with which a step of `steps()` came in."""
-        return course_of(connection, row).came[self._original_at(connection, row, at)]
 
     def export(self, path: str | os.PathLike[str], *, all_steps: bool = False) -> Path:
         """Write the memory as a portable file; `load_memory` and `import_` read it.

@@ -5,18 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, overload
 
 from smolagents.memory import MemoryStep
 from sqlalchemy import Connection, select
 
-from smolagents_memory._errors import DecodeError, SessionDamagedError, SessionError
+from smolagents_memory._errors import DecodeError, SessionDamagedError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import from_key
 from smolagents_memory.sessions import directory
-from smolagents_memory.sessions.reading import Outline, Reader, follow_journal, unpacked_changes
+from smolagents_memory.sessions.reading import Outline, Reader, follow_journal
+from smolagents_memory.sessions.runs import take_back_end
 from smolagents_memory.steps.answers import Answer, answer_of
 from smolagents_memory.steps.kinds import images_of, kind_of
 from smolagents_memory.steps.marks import mark_of
@@ -112,27 +113,16 @@ def answer_in(connection: Connection, session: Any, course: Course, since: int) 
     return None
 
 
-def end_of_run(connection: Connection, session: Any, run: int) -> int | None:
-    """The revision before the next run began; None for the newest run."""
-    c = tables.runs.c
-    begun = connection.execute(select(c.number, c.revision).where(c.session == session.id))
-    numbers = {each.number: each.revision for each in begun}
-    if run not in numbers:
-        name = from_key(session.name)
-        raise SessionError(f"session {name!r} has no run {run}; it has {sorted(numbers)}")
-    if run + 1 not in numbers:
-        return None
-    return _before_reset(connection, session, numbers[run + 1] - 1)
-
-
-def _before_reset(connection: Connection, session: Any, revision: int) -> int:
-    """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
-    c = tables.journal.c
-    wanted = select(c.changes).where(c.session == session.id, c.revision == revision)
-    changes = connection.execute(wanted).scalar()
-    noted = [] if changes is None else unpacked_changes(connection, session, revision, changes)
-    reset = any(change[0] == "checkpoint" and not change[1]["live"] for change in noted)
-    return revision - 1 if reset else revision
+def fork(connection: Connection, session: Any, name: str, original: int | None) -> None:
+    """A new session that goes on from another one, or from the moment at which a step of its, by its original's
+    record, was journaled."""
+    until = None if original is None else course_of(connection, session).came[original]
+    if until is None or until == session.revision:
+        directory.copy(connection, session, name)
+        return
+    course = course_of(connection, session, until)
+    made = directory.copy(connection, session, name, until=until, last_record=course.last_record)
+    take_back_end(connection, made, name, course.came, partial(answer_in, connection, session, course))
 
 
 class Transcript:
