@@ -125,8 +125,8 @@ class ObservedMemory(AgentMemory):
     """Where the memory comes from, if it was loaded."""
     journaled_in: tuple[str, str] | None = None
     """The database and the session that hold the steps, if a session was attached."""
-    session: Any = None
-    """The session that was attached or restored last."""
+    kept_in: Any = None
+    """The session that was attached or restored last, to be read."""
     journaled: tuple[MemoryStep, ...] = ()
     """The steps that the session held when it was detached."""
 
@@ -311,7 +311,7 @@ class ObservedMemory(AgentMemory):
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_first", "_lock", "_steps", "_snapshots", "_listeners", "_holds", "session"}
+        hidden = {"events", "_first", "_lock", "_steps", "_snapshots", "_listeners", "_holds", "kept_in"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from smolagents_memory.sessions.session import Session
 
 
-_OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled", "session")
+_OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled", "kept_in")
 
 
 class Attachment(Follower):
@@ -76,7 +76,7 @@ class Attachment(Follower):
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
-        memory.journaled_in, memory.session = self._place, self.session
+        memory.journaled_in, memory.kept_in = self._place, self.session
         introduce(agent, self.session)
         self.follow(agent)
         undo.callback(self.leave)

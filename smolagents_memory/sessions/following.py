@@ -115,6 +115,7 @@ class Follower(Listener):
         try:
             self._hear_no_more()
             memory = observed(agent)  # which puts one in the place of a plain one
+            memory.kept_in = old.kept_in
             self._listen(memory, memory.hold(agent))
         except (AttachError, TypeError) as error:
             self._strange = given

@@ -174,7 +174,7 @@ class Session:
         if not self.exists():
             return False
         put_into(agent, self._told(), (str(self.database), self.session_id))
-        agent.memory.session = self
+        agent.memory.kept_in = self
         return True
 
     def resume(

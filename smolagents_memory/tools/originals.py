@@ -24,7 +24,11 @@ def step_answer(source: Any, session: Any, number: Any, start: Any) -> str:
         wanted, begin = whole("step", number), 0 if start is None else whole("start", start)
         memory = _memory_of(source)
         if session is None:
-            session = source if hasattr(source, "transcript") else getattr(memory, "session", None)
+            session = (
+                source
+                if hasattr(source, "transcript")
+                else (getattr(memory, "kept_in", None) or getattr(memory, "session", None))
+            )
         if callable(session):  # it depends on the call in which this is asked
             session = session()
         if memory is None and session is None:

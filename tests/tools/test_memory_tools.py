@@ -266,6 +266,22 @@ def test_without_a_session_it_says_what_is_left_and_what_is_not():
     assert tool(5) == "Step 5 left no text, but 1 image(s)."
 
 
+@pytest.mark.parametrize("build", [StepTool, lambda agent: StepTool(agent.memory)])
+@pytest.mark.parametrize("enhanced", [False, True])
+def test_built_after_the_session_was_attached_it_reads_what_that_has(build, enhanced, tmp_path):
+    """From the agent, or from its memory, also where that is an EnhancedAgentMemory."""
+    agent = reading(page(1), page(2), tool=StepTool(), step_callbacks=[KeepRecentSteps(1)])
+    long_term = EnhancedAgentMemory() if enhanced else None
+    with Session("s", tmp_path).attach(agent):
+        if long_term is not None:
+            long_term.attach(agent)
+        agent.run("Read.", max_steps=2)
+        assert "page 1" in build(agent)(1)
+    if long_term is not None:
+        assert long_term.session is None
+        long_term.close()
+
+
 def test_a_managed_agent_reads_its_own_call(tmp_path):
     """Not its manager's steps, nor those of another call."""
     worker = reading(
