@@ -207,13 +207,19 @@ class Reader:
                 self.losses.append(f"the step of record {number} ({error})")
         paths = {number: self._path(number) for number in steps}
         needed = {self._segments[at] for path in paths.values() for at in path}
-        self._chains = {at: self._chains[at] if at in self._chains else self._chain(at) for at in sorted(needed)}
+        self._chains = self._chains_for(needed, min(wanted, default=0))
         for number, path in paths.items():
             lists = (self._chains[self._segments[at]].get(at) for at in path)
             inputs = next((found for found in lists if found is not None), None)
             if inputs is not None:
                 object.__setattr__(steps[number], INPUTS, inputs.again())
         return steps
+
+    def _chains_for(self, needed: set[int], first: int) -> dict[int, dict[int, InputMessages]]:
+        """These chains, and those that records from the first one on may need; a chain begins with its record."""
+        passed = max((at for at in self._chains if at <= first), default=0)
+        kept = {at: chain for at, chain in self._chains.items() if at >= passed}
+        return kept | {at: self._chain(at) for at in sorted(needed - kept.keys())}
 
     def fields(self, number: int) -> dict[str, Any]:
         """What a record itself says of the step's fields: all of them, or what changed; nothing if it is damaged."""

@@ -220,6 +220,27 @@ def test_a_fork_tells_what_had_come_until_then_and_goes_on_by_itself(url: str) -
     assert len(session.transcript()) == 7
 
 
+def test_a_fork_that_an_older_version_made_tells_nothing_of_what_its_origin_did_later(tmp_path: Path) -> None:
+    """It holds all of its origin's records."""
+    agent = plain(printing(4))
+    session = Session("s", tmp_path)
+    with session.attach(agent):
+        agent.run("Go.")
+    fork = session.fork("f", at=1)
+    with sqlite3.connect(tmp_path / "memory.db") as connection:
+        (old, new) = (row[0] for row in connection.execute("SELECT id FROM sessions ORDER BY id"))
+        [columns] = [", ".join(row[1] for row in connection.execute("PRAGMA table_info(session_records)"))]
+        given = columns.replace("session", str(new), 1)
+        last = connection.execute("SELECT max(number) FROM session_records WHERE session = ?", (new,)).fetchone()[0]
+        connection.execute(
+            f"INSERT INTO session_records ({columns}) SELECT {given} FROM session_records "
+            f"WHERE session = {old} AND number > {last}"
+        )
+    assert len(fork.transcript()) == 2
+    assert fork.resume(plain([code("final_answer(1)")])) == 1
+    assert [each.left for each in fork.transcript()] == ["as it came"] * 3
+
+
 def test_what_was_imported_loaded_or_adopted_is_told_by_its_runs(url: str, tmp_path: Path) -> None:
     agent = plain([*printing(3), *printing(3)])
     for reset in (True, False):
