@@ -23,7 +23,7 @@ from smolagents_memory.sessions.attachment import Attachment, describe_agent, pu
 from smolagents_memory.sessions.reading import Restored, read_outline, restore
 from smolagents_memory.sessions.resume import resume
 from smolagents_memory.sessions.runs import Run, described, end_of_run
-from smolagents_memory.sessions.transcript import Transcript, fork
+from smolagents_memory.sessions.transcript import Transcript, fork, original_at
 from smolagents_memory.sessions.waiting import when_free
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
@@ -269,18 +269,8 @@ class Session:
             if not isinstance(step, int):
                 raise SessionError("this step is not one of the attached agent's; give its place in steps()")
             with self.database.reading() as connection:
-                number = self._original_at(connection, directory.get(connection, self.session_id), step)
+                number = original_at(connection, directory.get(connection, self.session_id), step)
         return self.transcript().original(number)
-
-    def _original_at(self, connection: Any, row: Any, at: int) -> int:
-        """The record of the original of a step of `steps()`."""
-        outline = read_outline(connection, row, row.checkpoint)
-        try:
-            return outline.known[at][0]
-        except IndexError:
-            raise SessionError(
-                f"session {self.session_id!r} has {len(outline.known)} steps, none at place {at}"
-            ) from None
 
     def children(self) -> list[str]:
         """The sessions of the calls of managed agents, oldest first. They are there to be read."""
@@ -309,7 +299,7 @@ class Session:
         self.flush()
         with self.database.writing() as connection:
             row = directory.get(connection, self.session_id)
-            fork(connection, row, new_id, None if at is None else self._original_at(connection, row, at))
+            fork(connection, row, new_id, None if at is None else original_at(connection, row, at))
         return self._named(new_id)
 
     def export(self, path: str | os.PathLike[str], *, all_steps: bool = False) -> Path:

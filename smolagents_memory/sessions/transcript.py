@@ -11,12 +11,13 @@ from typing import Any, overload
 from smolagents.memory import MemoryStep
 from sqlalchemy import Connection, select
 
-from smolagents_memory._errors import DecodeError, SessionDamagedError
+from smolagents_memory._errors import DecodeError, SessionDamagedError, SessionError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
+from smolagents_memory.database.envelope import from_key
 from smolagents_memory.sessions import directory
-from smolagents_memory.sessions.reading import Outline, Reader, follow_journal
+from smolagents_memory.sessions.reading import Outline, Reader, follow_journal, read_outline
 from smolagents_memory.sessions.runs import take_back_end
 from smolagents_memory.steps.answers import Answer, answer_of
 from smolagents_memory.steps.kinds import images_of, kind_of
@@ -97,6 +98,16 @@ class Course(Outline):
 def course_of(connection: Connection, session: Any, until: int | None = None) -> Course:
     """A session's journal from its beginning, up to a revision if one is given."""
     return follow_journal(Course(), connection, session, 0, until)
+
+
+def original_at(connection: Connection, session: Any, at: int) -> int:
+    """The record of the original of the step at a place of `Session.steps()`."""
+    outline = read_outline(connection, session, session.checkpoint)
+    try:
+        return outline.known[at][0]
+    except IndexError:
+        name = from_key(session.name)
+        raise SessionError(f"session {name!r} has {len(outline.known)} steps, none at place {at}") from None
 
 
 def answer_in(connection: Connection, session: Any, course: Course, since: int) -> tuple[MemoryStep, Answer] | None:

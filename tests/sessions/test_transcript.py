@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import random
 import sqlite3
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from smolagents_memory import (
     KeepRecentSteps,
     MemoryLossWarning,
     NoteStep,
-    ObservedMemory,
     PruneImages,
     Session,
     SessionDamagedError,
@@ -35,6 +33,7 @@ from smolagents_memory import (
     replay,
     save_memory,
 )
+from smolagents_memory.sessions.reading import Reader
 from smolagents_memory.steps.kinds import drop_inputs_of
 from smolagents_memory.testing import ScriptedModel, code, explain_difference
 
@@ -343,40 +342,44 @@ def test_replay_and_the_file_of_everything_hold_what_was_dropped(tmp_path: Path)
     assert all(f"page {number} " + "x" * 300 in screen.getvalue() for number in range(1, 5))
 
 
-def test_a_long_transcript_takes_time_and_room_in_proportion(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [1, 40])  # more and fewer than are read together
+def test_a_long_transcript_takes_work_and_room_in_proportion(
+    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def session_of(count: int) -> Session:
-        memory = ObservedMemory("s")
-        memory.steps = [TaskStep("Go.")]
         session = Session(f"s{count}", tmp_path)
         agent = plain([])
         with session.attach(agent):
-            steps = []
+            steps: list[Any] = [TaskStep("Go.")]
             for number in range(count):
                 step = ActionStep(number, None, observations=random.Random(number).randbytes(500).hex())
-                step.model_input_messages = [
-                    message for each in (agent.memory.steps + steps)[-3:] for message in each.to_messages()
-                ]
+                if number % every == 0:
+                    shown = steps[-3:]
+                    step.model_input_messages = [message for each in shown for message in each.to_messages()]
                 steps.append(step)
             agent.memory.steps += steps
-            for step in agent.memory.steps[::2]:
+            for step in agent.memory.steps[1::2]:
                 step.observations = step.observations[:50]
             session.flush()
             del agent.memory.steps[: count // 2]
         return session
 
-    def measured(session: Session) -> tuple[float, int]:
-        begun = time.perf_counter()
-        count = sum(1 for _ in session.transcript())
-        took = time.perf_counter() - begun
+    built = []
+    build = Reader.build
+    monkeypatch.setattr(Reader, "build", lambda self, number: built.append(number) or build(self, number))
+
+    def measured(count: int) -> tuple[float, float]:
+        session = session_of(count)
+        built.clear()
+        assert sum(1 for _ in session.transcript()) == count + 1
+        work = len(built) / count
         tracemalloc.start()
         for _ in session.transcript():
             pass
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return took / count, peak // count
+        return work, peak / count
 
-    short, long = session_of(300), session_of(2400)
-    measured(short)
-    (quick, _), (took, peak) = measured(short), measured(long)
-    assert took < 3 * quick
-    assert peak < 4_000  # bytes a step, each of which holds 1,000 of text and three messages of others'
+    (few, _), (work, peak) = measured(120), measured(720)
+    assert work < 1.2 * few < 5
+    assert peak < 6_000  # bytes a step, each of which holds 1,000 of text, its prompt three such
