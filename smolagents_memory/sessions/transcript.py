@@ -20,11 +20,12 @@ from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.reading import Outline, Reader, follow_journal, read_outline
 from smolagents_memory.sessions.runs import take_back_end
 from smolagents_memory.steps.answers import Answer, answer_of
-from smolagents_memory.steps.kinds import images_of, kind_of
+from smolagents_memory.steps.kinds import images_of, is_action, kind_of
 from smolagents_memory.steps.marks import mark_of
 
 
 _BLOCK = 32  # steps that are read together; images may be large
+_MADE = ("model_input_messages", "model_output_message", "tool_calls", "observations", "action_output", "error")
 _PROMPT, _TASK = "SystemPromptStep", "TaskStep"
 
 
@@ -215,6 +216,7 @@ class Transcript:
         for row in rows:
             original = _first(reader, steps, [row.number, *row.versions])
             if original is not None:
+                original = _once_made(reader, steps, original, row)
                 left = None
                 if row.newest is not None:
                     left = _first(reader, steps, [row.newest, *reversed(row.versions), row.number])
@@ -243,6 +245,21 @@ def _first(reader: Reader, steps: dict[int, MemoryStep], numbers: Sequence[int])
             continue
         return steps[number]
     return None
+
+
+def _once_made(reader: Reader, steps: dict[int, MemoryStep], step: MemoryStep, row: _Row) -> MemoryStep:
+    """A loop by hand may put a step into memory before it is made: it came when there was something in it."""
+    if not _is_empty(step):
+        return step
+    for number in row.versions:
+        version = steps.get(number) or reader.read({number}).get(number)
+        if version is not None and not _is_empty(version):
+            return version
+    return step
+
+
+def _is_empty(step: MemoryStep) -> bool:
+    return is_action(step) and not any(getattr(step, name, None) for name in _MADE)
 
 
 def _with_added_images(reader: Reader, original: MemoryStep, row: _Row) -> MemoryStep:

@@ -84,6 +84,10 @@ def test_a_loop_that_reached_its_answer_is_finished(make: Any, way: Any, plain: 
     [run] = session.runs()
     assert (within.state, within.answer) == (run.state, run.answer) == ("finished", answer)
     assert run.steps == len(script)
+    for told in session.transcript()[1:]:
+        assert told.original.model_input_messages  # also where it came into memory before it was made
+        assert told.original.observations == told.step.observations
+        assert told.left == "as it came"
     again = make()
     assert session.resume(again) == answer
     assert again.model.calls == []
