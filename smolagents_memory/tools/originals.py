@@ -12,7 +12,7 @@ from smolagents_memory.steps.answers import last_task
 from smolagents_memory.steps.calls import error_of
 from smolagents_memory.steps.kinds import came_back, images_of, is_action
 from smolagents_memory.steps.marks import mark_of
-from smolagents_memory.tools.replies import Wrong, whole
+from smolagents_memory.tools.replies import Wrong, sentence, whole
 
 
 _SHOWN = 20_000
@@ -35,7 +35,7 @@ def step_answer(source: Any, session: Any, number: Any, start: Any) -> str:
             raise Wrong("this tool was told of no agent, memory or session, and none was attached")
         return _answer(memory, session, wanted, begin)
     except (Wrong, SmolagentsMemoryError) as error:
-        return f"The step cannot be shown: {error}"
+        return sentence("The step cannot be shown", error)
 
 
 def _memory_of(source: Any) -> Any:
