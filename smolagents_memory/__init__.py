@@ -64,6 +64,7 @@ _HOMES = {
     "sessions.manager": "SessionInfo SessionManager",
     "sessions.runs": "Run",
     "sessions.session": "Session",
+    "sessions.transcript": "JournaledStep Transcript",
     "state": "TypedMemory",
     "steps.notes": "NoteStep",
     "steps.pins": "is_pinned pin unpin",

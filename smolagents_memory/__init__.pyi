@@ -196,6 +196,10 @@ from smolagents_memory.sessions.runs import (
 from smolagents_memory.sessions.session import (
     Session as Session,
 )
+from smolagents_memory.sessions.transcript import (
+    JournaledStep as JournaledStep,
+    Transcript as Transcript,
+)
 from smolagents_memory.state import (
     TypedMemory as TypedMemory,
 )

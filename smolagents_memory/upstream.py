@@ -248,9 +248,9 @@ class _Hooks(Telling):
         return run
 
     def _answer_when_appended(self, run: Run, step: Any, answer: Any) -> None:
-        """A loop by hand ends with the step in memory; where memory tells nothing, with the step."""
+        """A loop by hand ends with the step in memory; where it is there already, or memory tells nothing, with it."""
         on = getattr(self.agent.memory, "on", None)
-        if on is None:
+        if on is None or any(each is step for each in reversed(self.agent.memory.steps)):
             self.answer(run, answer)
             return
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
@@ -59,7 +59,7 @@ class LoadedBlobs(dict[str, bytes]):
 
     def __init__(self, data: Mapping[str, bytes] = MappingProxyType({}), allowance: Allowance | None = None) -> None:
         super().__init__(data)
-        self.images: dict[str, Any] = {}
+        self.images: MutableMapping[str, Any] = {}
         self.unpacked: set[str] = set()  # pixels that were made of these already
         self.allowance = allowance or Allowance(sum(map(len, data.values())))
 

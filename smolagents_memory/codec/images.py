@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import zlib
+from collections.abc import MutableMapping
 from typing import Any
 
 from PIL import Image
@@ -55,11 +56,12 @@ def _packed(image: Image.Image, pixels: bytes) -> bytes:
 
 def read_image(decoder: Decoder, node: dict[str, Any], define: Any) -> Image.Image:
     """The image that `write_image` wrote, the same object for the same image of one history."""
-    made: dict[str, Image.Image] = getattr(decoder.blobs, "images", {})
+    made: MutableMapping[str, Image.Image] = getattr(decoder.blobs, "images", {})  # maybe for as long as they live
     key = json.dumps(node, sort_keys=True)
-    if key not in made:
-        made[key] = _made(decoder, node)
-    return made[key]
+    image = made.get(key)
+    if image is None:
+        image = made[key] = _made(decoder, node)
+    return image
 
 
 def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:

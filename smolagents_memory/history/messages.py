@@ -130,6 +130,12 @@ class InputMessages(list[ChatMessage]):
         """Which of a history's lists this is, as long as nobody has looked at the messages."""
         return None if self._source is None else self._source[:2]
 
+    def again(self) -> InputMessages:
+        """Another list of the same messages, also made when it is first looked at."""
+        if self._source is None:
+            return InputMessages(map(fresh, self))
+        return InputMessages._of(*self._source)
+
     def originals(self) -> tuple[Messages, array[int]] | None:
         """Where the messages come from, as long as nobody has looked at them."""
         if self._source is None:

@@ -146,20 +146,21 @@ class EnhancedAgentMemory(ObservedMemory):
         if last is not None and last is not agent and last.memory is self:  # let go of, and what it holds is its own
             last.memory = _working_copy(self.system_prompt, list(self.steps))
         own = [] if self._served else list(self.steps)  # of one that served another agent they are that one's
-        held = self.system_prompt, list(self.steps), self.journaled_in, self.journaled
+        held = self.system_prompt, list(self.steps), self.journaled_in, self.journaled, self.kept_in
         try:
             if before is not None:
                 self.system_prompt = before.system_prompt
                 self.steps = [*before.steps, *own]
                 self.journaled_in = getattr(before, "journaled_in", None)
                 self.journaled = getattr(before, "journaled", ())
+                self.kept_in = getattr(before, "kept_in", None)
             self._learning.attach(agent)
             if self.session is not None and not self.session.is_attached_to(agent):
                 self.session.attach(agent)
         except BaseException:
             hold()
             self._learning.leave()
-            self.system_prompt, self.steps, self.journaled_in, self.journaled = held
+            self.system_prompt, self.steps, self.journaled_in, self.journaled, self.kept_in = held
             raise
         self._served, self._hold, self._last_agent = True, hold, weakref.ref(agent)
 

@@ -85,6 +85,14 @@ def shown(step: MemoryStep) -> list[ChatMessage]:
     return [message]
 
 
+def is_system(step: MemoryStep) -> bool:
+    """Whether the step shows the model a system message: one that was added beside the system prompt."""
+    role = kind_of(step).role
+    if role in ("prompt", "note"):
+        return role == "prompt" or any(role_name(message.role) == "system" for message in shown(step))
+    return False
+
+
 def _mended(step: MemoryStep) -> MemoryStep:
     """A copy whose texts are texts and whose calls are such as upstream can turn into JSON."""
     mended: Any = copy.copy(step)
