@@ -38,7 +38,7 @@ Storage = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is destroyed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is destroyed or replaced.")]
 SessionId = Annotated[str, typer.Argument(help="The session's id.", show_default=False)]
 
 STORAGE = "agent_memory"
@@ -122,6 +122,12 @@ def confirm(question: str, yes: bool) -> None:
     if not typer.confirm(question):
         say("Nothing was done.")
         raise typer.Exit(1)
+
+
+def confirm_replacing(path: Path, yes: bool) -> None:
+    """Ask before a file that is there is replaced. Every command that writes a file does."""
+    if path.exists():
+        confirm(f"There is a file {str(path)!r} already, which will be replaced. Go ahead?", yes)
 
 
 def _print_version(wanted: bool) -> None:

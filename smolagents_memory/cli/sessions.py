@@ -114,12 +114,16 @@ def replay(
 
 
 @command("export")
-def export(session_id: SessionId, path: PathOut, storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+def export(
+    session_id: SessionId, path: PathOut, storage: Storage = STORAGE, yes: Yes = False, as_json: AsJson = False
+) -> None:
     """Write a session's memory as a portable file.
 
     Example: smolagents-memory export user-42 user-42.jsonl.gz
     """
-    written = _session(storage, session_id).export(path)
+    session = _session(storage, session_id)
+    app.confirm_replacing(path, yes)
+    written = session.export(path)
     _tell_written(f"Session {session_id!r}", written, as_json)
 
 
@@ -207,14 +211,17 @@ def stats(
 def backup(
     path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
     storage: Storage = STORAGE,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy the whole database into one SQLite file, also while it is in use.
 
     Example: smolagents-memory backup backups/monday.db
     """
+    manager = _manager(storage)
+    app.confirm_replacing(path, yes)
     with app.console().status("copying …"):
-        written = _manager(storage).backup(path)
+        written = manager.backup(path)
     _tell_written(f"A copy of {app.named(storage)!r}", written, as_json)
 
 

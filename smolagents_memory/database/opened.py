@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -9,6 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -16,6 +18,7 @@ from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from smolagents_memory._errors import MissingExtraError
+from smolagents_memory._files import make_folder, make_private
 from smolagents_memory._forks import in_child, tell_in_child
 from smolagents_memory._log import logger
 from smolagents_memory.database.places import Place
@@ -124,7 +127,9 @@ class Opened:
 
     def _for_sqlite(self) -> dict[str, Any]:
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            path = Path(os.path.realpath(self.path))
+            make_folder(path.parent)
+            make_private(path)
         pool: dict[str, Any] = {"poolclass": StaticPool} if self.in_ram else _POOL["sqlite"]
         return {"connect_args": {"check_same_thread": False, "timeout": WAIT}, **pool}
 

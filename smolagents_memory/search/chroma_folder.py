@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from smolagents_memory._errors import SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
+from smolagents_memory._files import make_folder, make_private
 from smolagents_memory._forks import in_child
 from smolagents_memory._log import logger
 
@@ -79,8 +80,8 @@ class ChromaFolder:
         with self._guard:
             if self._lock is not None:
                 return self.process == os.getpid()
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(f"{self.path}.lock", thread_local=False)
+            make_folder(self.path.parent)
+            lock = FileLock(f"{self.path}.lock", mode=0o600, thread_local=False)
             try:
                 lock.acquire(timeout=0)
             except Timeout:
@@ -137,7 +138,8 @@ class ChromaFolder:
         marker = self._marker()
         settings = Settings(_env_file=None, anonymized_telemetry=False)  # type: ignore[call-arg]
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
+            make_private(marker)
             with marker.open("ab") as file:
                 file.write(b".")
             try:

@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from smolagents_memory._errors import SessionConflictError, SessionError, SessionNotFoundError
 from smolagents_memory.database import tables
+from smolagents_memory.database.copies import refuse_own_files
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import envelope_of, from_key
 from smolagents_memory.database.places import Durability, Place
@@ -284,6 +285,7 @@ class Session:
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the memory as a portable file; `load_memory` and `import_` read it."""
+        refuse_own_files(self.database.place, Path(path))
         restored = self._told()
         memory = restored.as_memory()
         with self.database.reading() as connection:
