@@ -64,6 +64,7 @@ def command(name: str) -> Callable[[Command], Command]:
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong and leave with exit code 1."""
+    message = named(message)  # whoever it is that says it
     Console(stderr=True, soft_wrap=True).print(
         Text("error: ", style="bold red").append(Text(message, style="default"))
     )
@@ -72,9 +73,9 @@ def fail(message: str) -> NoReturn:
 
 def named(storage: str) -> str:
     """A place as it may be shown: without its password."""
-    from smolagents_memory.database.places import Place
+    from smolagents_memory.database.passwords import shown
 
-    return str(Place(storage)) if "://" in storage else storage
+    return shown(storage)
 
 
 def console() -> Console:

@@ -22,7 +22,9 @@ def _manager(storage: str, *, must_exist: bool = True) -> Any:
     manager = SessionManager(storage)
     path = manager.database.path
     if must_exist and path is not None and not path.exists():
-        app.fail(f"there is no memory in {storage!r} ({path} does not exist); name the place with --storage")
+        app.fail(
+            f"there is no memory in {app.named(storage)!r} ({path} does not exist); name the place with --storage"
+        )
     return manager
 
 

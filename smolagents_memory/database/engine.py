@@ -23,6 +23,7 @@ from smolagents_memory._errors import (
 from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import Envelope
 from smolagents_memory.database.opened import FileId, Opened
+from smolagents_memory.database.passwords import without_passwords
 from smolagents_memory.database.places import Durability, Place
 
 
@@ -120,9 +121,10 @@ class Database:
             raise
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-            what = str(cause).strip()[:200]
+            what = without_passwords(str(cause), self.place.url).strip()[:200]
             raised = self.faults.not_ours if "not a database" in what else self.faults.unavailable
-            raise raised(f"{self} cannot be {done} ({type(cause).__name__}: {what}). {self.faults.kept}") from error
+            told = raised(f"{self} cannot be {done} ({type(cause).__name__}: {what}). {self.faults.kept}")
+            raise told from (error if without_passwords(str(error), self.place.url) == str(error) else None)
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""

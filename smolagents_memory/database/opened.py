@@ -21,6 +21,7 @@ from smolagents_memory._errors import MissingExtraError
 from smolagents_memory._files import make_folder, make_private
 from smolagents_memory._forks import in_child, tell_in_child
 from smolagents_memory._log import logger
+from smolagents_memory.database.passwords import secret_options
 from smolagents_memory.database.places import Place
 
 
@@ -115,7 +116,8 @@ class Opened:
     def _made(self) -> Engine:
         """The one place where an engine is made."""
         try:
-            engine = create_engine(self._url, **(self._for_sqlite() if self.sqlite else self._for_postgres()))
+            shown = self._url.difference_update_query(secret_options(self._url))  # in an engine's repr, too
+            engine = create_engine(shown, **(self._for_sqlite() if self.sqlite else self._for_postgres()))
         except (ModuleNotFoundError, NoSuchModuleError):
             raise MissingExtraError("A place in Postgres", "postgres") from None
         if self.sqlite:
@@ -135,7 +137,8 @@ class Opened:
 
     def _for_postgres(self) -> dict[str, Any]:
         waiting = {} if "connect_timeout" in self._url.query else {"connect_timeout": 10}  # else it is for ever
-        return {"pool_pre_ping": True, "connect_args": waiting, **_POOL["postgresql"]}
+        connecting = {**waiting, **secret_options(self._url)}
+        return {"pool_pre_ping": True, "connect_args": connecting, **_POOL["postgresql"]}
 
 
 _of_parents: list[Engine] = []  # never used, never closed
