@@ -119,7 +119,7 @@ class Database:
             yield
         except SmolagentsMemoryError:
             raise
-        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        except (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError) as error:  # SQLite quotes what it found
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
             what = without_passwords(str(cause), self.place.url).strip()[:200]
             raised = self.faults.not_ours if "not a database" in what else self.faults.unavailable

@@ -40,9 +40,10 @@ def open_store(url: str | os.PathLike[str] | Place | URL | None, **options: Any)
     >>> open_store("memory://")
     InMemoryStore()
     """
-    if not isinstance(url, str):
-        return _OPENERS["sqlite"](url, **options)
-    given, scheme = url, _scheme(url)
+    given = os.fspath(url) if isinstance(url, os.PathLike) else url
+    if not isinstance(given, str):
+        return _OPENERS["sqlite"](given, **options)
+    scheme = _scheme(given)
     opener = _OPENERS.get(scheme) or _OPENERS.get(scheme.split("+", 1)[0]) or _from_entry_point(scheme)
     if opener is None:
         known = sorted({*filter(None, _OPENERS), *(point.name for point in metadata.entry_points(group=GROUP))})

@@ -160,10 +160,7 @@ MEMORIES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "taker",
-    ["EnhancedAgentMemory", "persistent=", "long_term=", "open_store", "RecallTool", "RememberTool", "ForgetTool"],
-)
+@pytest.mark.parametrize("taker", MEMORIES)
 @pytest.mark.parametrize("scheme", ["memory", "theirs", "redis", "chroma"])
 def test_the_url_of_a_store_is_taken_wherever_memories_live(
     taker: str, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
