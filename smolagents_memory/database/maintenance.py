@@ -7,7 +7,8 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, insert, select, text, union, update
@@ -33,7 +34,7 @@ _ATTEMPTS = 5  # to copy a file while nobody writes to it
 
 def purge(database: Database) -> None:
     """Leave no byte of what was deleted."""
-    with database.writing() as connection:
+    with _told_soon(database), database.writing(wait=_PATIENCE) as connection:
         delete_orphans(connection)
         used = select(tables.items.c.source_id).where(tables.items.c.source_id.is_not(None))
         connection.execute(delete(tables.sources).where(tables.sources.c.id.not_in(used)))
@@ -51,12 +52,26 @@ def purge(database: Database) -> None:
             _purge_postgres(database, connection)
 
 
+@contextmanager
+def _told_soon(database: Database) -> Iterator[None]:
+    """Whoever prevents a purge by writing is named as one who reads is."""
+    try:
+        yield
+    except database.faults.unavailable as error:
+        if any(each in str(error) for each in ("database is locked", "lock timeout")):
+            raise _prevented(database, "somebody writes to it") from error
+        raise
+
+
 def _purge_postgres(database: Database, connection: Connection) -> None:
     """Write the tables anew. The server's log is the server's own: it is left behind as far as we may."""
     _wait_for_readers(database, connection)
     connection.execute(text(f"SET lock_timeout = {1000 * _PATIENCE}"))
-    for name in [*tables.metadata.tables, "memory_words"]:
-        connection.execute(text(f"VACUUM FULL {name}"))
+    try:
+        for name in [*tables.metadata.tables, "memory_words"]:
+            connection.execute(text(f"VACUUM FULL {name}"))
+    finally:  # the next one who has this connection has the patience of all
+        connection.execute(text("RESET lock_timeout"))
     kept = connection.execute(text("SHOW wal_recycle")).scalar() == "on"
     for statement in ("SELECT pg_switch_wal()", "CHECKPOINT"):
         try:

@@ -185,9 +185,16 @@ def _begin_sqlite(connection: Connection) -> None:
     if connection.info.get("synchronous") != level:  # cannot be changed within a transaction
         connection.exec_driver_sql(f"PRAGMA synchronous={level}")
         connection.info["synchronous"] = level
+    wait = options.get("wait") or WAIT
+    if connection.info.get("wait", WAIT) != wait:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={int(1000 * wait)}")
+        connection.info["wait"] = wait
     connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")
 
 
 def _begin_postgres(connection: Connection) -> None:
-    if connection.get_execution_options().get("relaxed"):
+    options = connection.get_execution_options()
+    if options.get("relaxed"):
         connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+    if options.get("wait"):
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * options['wait'])}")

@@ -148,7 +148,7 @@ def _in_child() -> None:
 def describe(owner: bytes | None) -> dict[str, Any]:
     """Who that is, as far as can be told from it."""
     try:
-        described = parse_json(bytes(owner or b""))
+        described = parse_json(bytes(owner)) if isinstance(owner, (bytes, memoryview)) else None
     except DecodeError:
         return {}
     return described if isinstance(described, dict) else {}

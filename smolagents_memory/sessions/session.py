@@ -23,7 +23,7 @@ from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into, store
 from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore, unpacked_changes
 from smolagents_memory.sessions.resume import resume
-from smolagents_memory.sessions.runs import Run, described
+from smolagents_memory.sessions.runs import Run, described, sound_runs
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 
@@ -196,7 +196,8 @@ class Session:
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
             alive = leases.is_alive(self.database, connection, row)
-            found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
+            mine = select(table).where(table.c.session == row.id).order_by(table.c.number)
+            found = sound_runs(connection.execute(mine), self.session_id)
         last = found[-1].number if found else None
         envelope, name = self.database.envelope, self.session_id
         return [described(run, envelope, name, alive=alive and run.number == last) for run in found]
@@ -209,7 +210,10 @@ class Session:
             if number is None:
                 if not isinstance(step, int):
                     raise SessionError("this step is not one of the attached agent's; give its place in steps()")
-                number = read_outline(connection, row, row.checkpoint).known[step][0]
+                known = read_outline(connection, row, row.checkpoint).known
+                if not -len(known) <= step < len(known):
+                    raise SessionError(f"session {self.session_id!r} has {len(known)} steps, none at place {step}")
+                number = known[step][0]
             return read_one(connection, row, number)
 
     def children(self) -> list[str]:
