@@ -46,6 +46,7 @@ def purge(database: Database) -> None:
         _purge_sqlite(database, database.path)
     elif not database.sqlite:
         with (
+            _told_soon(database),
             database.faults_named("purged"),
             database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
         ):
@@ -54,12 +55,12 @@ def purge(database: Database) -> None:
 
 @contextmanager
 def _told_soon(database: Database) -> Iterator[None]:
-    """Whoever prevents a purge by writing is named as one who reads is."""
+    """Whoever prevents a purge by a lock is named as one who reads the log is."""
     try:
         yield
     except database.faults.unavailable as error:
         if any(each in str(error) for each in ("database is locked", "lock timeout")):
-            raise _prevented(database, "somebody writes to it") from error
+            raise _prevented(database, "a transaction of somebody else holds a lock") from error
         raise
 
 
