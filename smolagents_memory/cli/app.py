@@ -33,7 +33,7 @@ Storage = Annotated[
         "--storage",
         "-s",
         envvar="SMOLAGENTS_MEMORY",
-        help="A folder with a memory.db, a file, or a database URL.",
+        help="A folder with a memory.db, a file, or a database URL; for memories also a store's.",
         show_default=True,
     ),
 ]

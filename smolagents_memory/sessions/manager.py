@@ -148,11 +148,14 @@ class SessionManager:
         maintenance.purge(self.database)
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the whole database into one SQLite file, also while it is in use; of Postgres as well."""
+        """Copy the whole database into one SQLite file, also while it is in use; of Postgres as well.
+
+        A file of that name is replaced when the copy is whole; the database itself never is (PlaceError).
+        """
         return maintenance.backup(self.database, Path(path))
 
     def restore_backup(self, path: str | os.PathLike[str]) -> None:
-        """Make the database what a backup holds. What is there now is replaced."""
+        """Make the database what a backup holds. What is there now is replaced; no byte of the backup is changed."""
         maintenance.restore_backup(self.database, Path(path))
 
 
