@@ -30,6 +30,7 @@ _WORTH = 200  # bytes from which compressing is tried
 _PAYS = 2 / 3  # and what must come of it: to save less is not worth the time that every reading takes
 _LARGER = 100  # times may content be larger than what it was packed into; what is more of it lies as it is
 _ROOM = 256 << 20  # bytes beyond that which one transaction may read all the same: older packages packed without limit
+_PART = 1 << 24  # bytes that are unpacked at once
 _SAMPLE = 1024  # bytes in the middle of a larger value, by which it is tried
 
 
@@ -134,19 +135,22 @@ class Envelope:
     def _unpacked(self, content: bytes) -> bytes:
         """In time and memory in proportion to what lies there, whatever it says of itself."""
         fair = _LARGER * len(content)
+        inflate, parts, size, left = zlib.decompressobj(), [], 0, content
         try:
-            inflate = zlib.decompressobj()
-            unpacked = inflate.decompress(content, fair + self._room)
-            whole = inflate.eof and not inflate.unused_data
+            while not inflate.eof:  # in parts, so that what is refused was never there as a whole
+                parts.append(inflate.decompress(left, min(_PART, fair + self._room - size + 1)))
+                size, left = size + len(parts[-1]), inflate.unconsumed_tail
+                if size > fair + self._room:
+                    raise DecodeError(
+                        f"{len(content):,} bytes would be more than {size:,} when unpacked, and are not read"
+                    )
+                if not parts[-1] and not left:
+                    break
         except zlib.error as error:
             raise DecodeError(f"it cannot be unpacked: {error}") from error
-        if not whole:
-            grows = len(unpacked) >= fair + self._room
-            raise DecodeError(
-                f"{len(content):,} bytes would be more than {len(unpacked):,} when unpacked, and are not read"
-                if grows
-                else "it cannot be unpacked: it is cut short"
-            )
+        if not inflate.eof or inflate.unused_data:
+            raise DecodeError("it cannot be unpacked: it is cut short, or goes on")
+        unpacked = b"".join(parts)
         self._room -= max(0, len(unpacked) - fair)
         return unpacked
 

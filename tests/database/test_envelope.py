@@ -223,7 +223,7 @@ def test_a_sealed_value_that_was_moved_does_not_open() -> None:
 
 def bomb(size: int, spot: Spot = SPOT) -> bytes:
     """A value that says of itself that it is a million bytes of nothing, and more: its checksum is right."""
-    deflate = zlib.compressobj(1)
+    deflate = zlib.compressobj(9)
     content = b"".join(deflate.compress(bytes(1 << 20)) for _ in range(size >> 20)) + deflate.flush()
     return envelope_module._HEAD.pack(VERSION, 1, envelope_module._checksum(VERSION, 1, spot, content)) + content
 
