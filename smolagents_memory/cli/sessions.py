@@ -22,7 +22,9 @@ def _manager(storage: str, *, must_exist: bool = True) -> Any:
     manager = SessionManager(storage)
     path = manager.database.path
     if must_exist and path is not None and not path.exists():
-        app.fail(f"there is no memory in {storage!r} ({path} does not exist); name the place with --storage")
+        app.fail(
+            f"there is no memory in {app.named(storage)!r} ({path} does not exist); name the place with --storage"
+        )
     return manager
 
 
@@ -131,13 +133,16 @@ def export(
         bool, typer.Option("--all", help="Every step that was journaled, as it came, instead of what is in memory.")
     ] = False,
     storage: Storage = STORAGE,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a session's memory as a portable file.
 
     Example: smolagents-memory export user-42 user-42.jsonl.gz --all
     """
-    written = _session(storage, session_id).export(path, all_steps=all_steps)
+    session = _session(storage, session_id)
+    app.confirm_replacing(path, yes)
+    written = session.export(path, all_steps=all_steps)
     _tell_written(f"Session {session_id!r}", written, as_json)
 
 
@@ -225,14 +230,17 @@ def stats(
 def backup(
     path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
     storage: Storage = STORAGE,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy the whole database into one SQLite file, also while it is in use.
 
     Example: smolagents-memory backup backups/monday.db
     """
+    manager = _manager(storage)
+    app.confirm_replacing(path, yes)
     with app.console().status("copying …"):
-        written = _manager(storage).backup(path)
+        written = manager.backup(path)
     _tell_written(f"A copy of {app.named(storage)!r}", written, as_json)
 
 

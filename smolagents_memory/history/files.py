@@ -11,6 +11,7 @@ from typing import Any
 import smolagents
 from smolagents.memory import AgentMemory
 
+from smolagents_memory._errors import ForeignFileError
 from smolagents_memory._files import write_whole
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory._version import __version__
@@ -41,9 +42,17 @@ def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
     2
     """
     source = _Source(agent_or_memory)
+    _refuse_database(Path(path))
     written = write_whole(Path(path), (dump_line(record) for record in source.records()))
     _tell(source.memory, "saved", path=str(written))
     return written
+
+
+def _refuse_database(path: Path) -> None:
+    if path.is_file():
+        with path.open("rb") as there:
+            if there.read(16) == b"SQLite format 3\0":
+                raise ForeignFileError(f"{path} is a database; it was left as it is: give the file another name")
 
 
 def load_memory(

@@ -37,7 +37,8 @@ class EnhancedAgentMemory(ObservedMemory):
     all of it lives in RAM.
 
     Args:
-        path_or_url: The place: a folder, a file, a database URL (`postgresql://…`), or a `Place`; None for RAM.
+        path_or_url: The place: a folder, a file, a database URL (`postgresql://…`), or a `Place`; None for RAM. Or the
+            URL of a store (`redis://…`, see `open_store`).
         system_prompt: As for smolagents' AgentMemory; `attach` takes the agent's.
         persistent: True for the folder "agent_memory", a path, or a store: another way to say where.
         vector: False to recall by words alone; a store to search by meaning there.

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy.engine import URL
+
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.plain_json import pack
+from smolagents_memory.database.places import Place
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
@@ -24,6 +28,7 @@ from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
+from smolagents_memory.stores.opening import is_store_url, open_store
 from smolagents_memory.stores.records import CONFIRMED, USUAL, Record
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
@@ -70,14 +75,18 @@ def opened_keeper(
     own_collection: int = OWN_COLLECTION,
 ) -> Keeper[Any]:
     """The place that a memory's arguments name."""
+    long_term, vector_store = _opened(long_term), _opened(vector_store)
+    vector = vector if isinstance(vector, bool) else _opened(vector)
     if is_store(persistent):
         long_term, persistent = long_term or persistent, None
     if is_store(vector):
         vector_store, vector = vector_store or vector, True
     if persistent is not None and persistent is not False and path_or_url is None:
         path_or_url = DEFAULT_FOLDER if persistent is True else persistent
-    if is_store(path_or_url):
-        long_term, path_or_url = long_term or path_or_url, None
+    if is_store(path_or_url) or is_store_url(path_or_url):
+        if long_term is not None:
+            raise UnsupportedValueError("two stores were named for the texts; name one of them")
+        long_term, path_or_url = _opened(path_or_url), None
     if long_term is not None or vector_store is not None:
         if scope is not None:
             raise UnsupportedValueError("with stores of your own, give the scope to the stores (SqlStore(…, scope=…))")
@@ -96,6 +105,11 @@ def opened_keeper(
         vault.checked = True
         keeper.opened()
     return keeper
+
+
+def _opened(given: Any) -> Any:
+    """A store, or the one behind a URL or a place."""
+    return open_store(given) if isinstance(given, (str, os.PathLike, Place, URL)) else given
 
 
 class LongTerm:

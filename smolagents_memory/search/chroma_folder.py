@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from smolagents_memory._errors import SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
+from smolagents_memory._files import make_folder
 from smolagents_memory._forks import in_child
 from smolagents_memory._log import logger
 from smolagents_memory.search.chroma_graphs import clear_remains
@@ -91,8 +92,8 @@ class ChromaFolder:
         with self._guard:
             if self._lock is not None:
                 return self.process == os.getpid()
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(f"{self.path}.lock", thread_local=False)
+            make_folder(self.path.parent)
+            lock = FileLock(f"{self.path}.lock", mode=0o600, thread_local=False)
             try:
                 lock.acquire(timeout=0)
             except Timeout:
@@ -220,7 +221,7 @@ class ChromaFolder:
 
         settings = Settings(_env_file=None, anonymized_telemetry=False)  # type: ignore[call-arg]
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             return asked_of_chroma(lambda: Guarded(chromadb.PersistentClient(str(self.path), settings=settings)))
         except (StoreUnavailableError, OSError) as error:
             raise StoreUnavailableError(f"Chroma cannot open {self.path}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from smolagents.utils import AgentMaxStepsError
 from sqlalchemy import Connection, select, update
 
 from smolagents_memory._errors import SessionError
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import Envelope, envelope_of, from_key
@@ -133,7 +134,7 @@ def last_run(journal: Journal) -> dict[str, Any] | None:
         row = connection.execute(
             select(table).where(table.c.session == position.id, table.c.number == position.run)
         ).one_or_none()
-    if row is None:
+    if row is None or not sound_runs([row], position.name):
         return None
     return _read(row, journal.database.envelope, position.name)
 
@@ -208,6 +209,19 @@ def _read(row: Any, envelope: Envelope, session: str) -> dict[str, Any]:
         row.details, run_spot(session, row.number), f"what is noted of run {row.number}"
     )
     return {"number": row.number, **{name: getattr(row, name) for name in OF_RUN}, "details": details}
+
+
+def sound_runs(rows: Iterable[Any], session: str) -> list[Any]:
+    """The rows of runs whose figures can be; the others are left out, and said."""
+    sound = []
+    for row in rows:
+        figures = all(type(each) is int for each in (row.number, row.steps, row.input_tokens, row.output_tokens))
+        times = all(isinstance(each, (int, float)) for each in (row.started, row.ended or 0))
+        if figures and times and isinstance(row.state, str):
+            sound.append(row)
+        else:
+            warn_of_loss(f"what is noted of a run of session {session!r} is damaged; it is left out")
+    return sound
 
 
 def described(row: Any, envelope: Envelope, session: str, *, alive: bool) -> Run:

@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from smolagents_memory._errors import SessionConflictError, SessionError, SessionNotFoundError
 from smolagents_memory.database import tables
+from smolagents_memory.database.copies import refuse_own_files
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import envelope_of, from_key
 from smolagents_memory.database.places import Durability, Place
@@ -22,7 +23,7 @@ from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into, store
 from smolagents_memory.sessions.reading import Restored, read_outline, restore
 from smolagents_memory.sessions.resume import resume
-from smolagents_memory.sessions.runs import Run, described, end_of_run
+from smolagents_memory.sessions.runs import Run, described, end_of_run, sound_runs
 from smolagents_memory.sessions.transcript import Transcript, fork, original_at
 from smolagents_memory.sessions.waiting import when_free
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
@@ -231,7 +232,8 @@ class Session:
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
             alive = leases.is_alive(self.database, connection, row)
-            found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
+            mine = select(table).where(table.c.session == row.id).order_by(table.c.number)
+            found = sound_runs(connection.execute(mine), self.session_id)
         last = found[-1].number if found else None
         envelope, name = self.database.envelope, self.session_id
         return [described(run, envelope, name, alive=alive and run.number == last) for run in found]
@@ -307,6 +309,7 @@ class Session:
 
         `all_steps` writes the whole transcript instead: every step as it came, those that were dropped included.
         """
+        refuse_own_files(self.database.place, Path(path))
         restored = self._told()
         memory = restored.as_memory()
         if all_steps:

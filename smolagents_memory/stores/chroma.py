@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from smolagents_memory._errors import (
     EmbeddingError,
+    PlaceError,
     StoreFormatError,
     UnsupportedValueError,
 )
@@ -54,6 +55,8 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
     ) -> None:
         if sum(given is not None for given in (path, url, cloud, client)) > 1:
             raise UnsupportedValueError("give one of path, url, cloud and client")
+        if any(isinstance(given, str) and not given.strip() for given in (path, url)):
+            raise PlaceError("an empty text names no folder and no server; nothing was opened")
         self._folder: ChromaFolder | None = chroma_folder(path) if path is not None else None
         self._elsewhere = not (url is None and cloud is None and client is None)  # whoever runs it has the files
         self._connect: Callable[[], Any] = lambda: Guarded(asked_of_chroma(_client, self._folder, url, cloud, client))
