@@ -21,7 +21,7 @@ from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
-from smolagents_memory.stores.filters import compiled
+from smolagents_memory.stores.filters import chosen, compiled
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
@@ -101,6 +101,8 @@ class LongTerm:
 
     def remember(self, items: Iterable[str | Mapping[str, Any]], *, show: bool | None = None) -> list[str]:
         """Keep texts or mappings; all are looked at before the first is written."""
+        if isinstance(items, (str, Mapping)):
+            raise UnsupportedValueError("remember_many takes a list of memories, not one text; nothing was written")
         now = self.clock()
         records = [self._record(item, now) for item in items]
         keys = [record.key for record, _ in records]
@@ -177,9 +179,7 @@ class LongTerm:
 
     def forget_where(self, where: Mapping[str, Any]) -> int:
         """Delete what fits."""
-        fits = compiled(where)
-        if fits is None:
-            raise UnsupportedValueError("an empty filter would delete everything; name what is to be forgotten")
+        fits = chosen(where)
         return len(self.forget([record.key for record in self.keeper.records(archived=None) if fits(record.view())]))
 
     def change(self, keys: Sequence[str], what: str) -> list[str]:
