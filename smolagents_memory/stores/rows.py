@@ -9,13 +9,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 
-from smolagents_memory._errors import DecodeError, StoreFormatError
+from smolagents_memory._errors import DecodeError, StoreFormatError, UnsupportedValueError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.plain_json import pack, unpack
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
 from smolagents_memory.database.many import CHUNK
+from smolagents_memory.stores.filters import shown
 from smolagents_memory.stores.records import Draft, Record
 
 
@@ -40,11 +41,34 @@ def scope_name(scope: Mapping[str, Any] | None) -> str:
     if scope is None:
         return ""
     if not isinstance(scope, Mapping):
-        raise TypeError(f"a scope is a mapping such as {{'user': 'u1'}} or None, not {scope!r:.80}")
+        raise UnsupportedValueError(f"a scope is a mapping such as {{'user': 'u1'}} or None, not {shown(scope)}")
     for name, value in scope.items():
         if not isinstance(name, str) or not isinstance(value, (str, int)):
-            raise TypeError(f"a scope maps texts to texts or whole numbers, not {name!r:.40} to {value!r:.40}")
-    return json.dumps(dict(scope), sort_keys=True, separators=(",", ":"))
+            raise UnsupportedValueError(
+                f"a scope maps texts to texts or whole numbers, not {shown(name)} to {shown(value)}"
+            )
+    try:
+        spelled = json.dumps(dict(scope), sort_keys=True, separators=(",", ":"))
+        faithful = json.loads(spelled) == dict(scope)
+    except ValueError:  # a whole number of thousands of digits
+        raise UnsupportedValueError(f"a scope is at most some thousand characters long; not {shown(scope)}") from None
+    if not faithful:
+        raise UnsupportedValueError(
+            f"the scope {shown(scope)} holds two halves of a character side by side, which would be the same scope as "
+            "that with the whole character: decode the text that it comes from as UTF-16"
+        )
+    return spelled
+
+
+def scope_of(name: str) -> dict[str, Any] | None:
+    """The scope that is spelled so; None for the one without a name. What is damaged is shown as it lies there."""
+    if not name:
+        return None
+    try:
+        found = json.loads(name)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"damaged": name}
 
 
 class Places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from databases import url  # noqa: F401 — a fixture
 from quick_embedder import Hashed
 
 from smolagents_memory.testing.filling import fill  # noqa: F401 — a fixture

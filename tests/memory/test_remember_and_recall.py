@@ -172,7 +172,7 @@ def test_a_scope_is_the_same_however_it_is_written(hashed, tmp_path):
     """The order of its entries does not matter; something else than a mapping is refused."""
     EnhancedAgentMemory(tmp_path, scope={"a": "1", "b": "2"}, embedder=hashed).remember("x", key="k")
     assert EnhancedAgentMemory(tmp_path, scope={"b": "2", "a": "1"}, embedder=hashed).long_term.get("k")
-    with pytest.raises(TypeError):
+    with pytest.raises(UnsupportedValueError):
         EnhancedAgentMemory(tmp_path, scope="u1", embedder=hashed)
 
 
