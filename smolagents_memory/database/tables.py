@@ -8,9 +8,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 
-HEAD = "0003"  # the newest revision in migrations/versions
+HEAD = "0004"  # the newest revision in migrations/versions
 VERSION_TABLE = "smolagents_memory_version"
-MEMORY_SCHEMA = 3  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
+MEMORY_SCHEMA = 4  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
 
 metadata = sa.MetaData()
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only in an INTEGER
@@ -122,6 +122,10 @@ scopes = sa.Table(
     sa.Column("live", sa.Integer, nullable=False, default=0),  # memories that can be found
     sa.Column("words", sa.BigInteger, nullable=False, default=0),  # and the words in them
     sa.Column("decayed", sa.Float, nullable=False, default=0.0),  # when forgetting last ran
+    sa.Column("recalls", sa.BigInteger, nullable=False, server_default="0"),  # those that have no row of their own …
+    sa.Column("hits", sa.BigInteger, nullable=False, server_default="0"),  # … how many of them found something …
+    sa.Column("helped", sa.BigInteger, nullable=False, server_default="0"),  # … and were of use
+    sa.Column("ahead", sa.Float),  # since when it is known that some times lie ahead of the clock
 )
 sources = sa.Table(  # where memories come from: a run, a session, a document
     "memory_sources",
@@ -188,6 +192,16 @@ gone = sa.Table(  # vectors that every index must drop
     sa.Column("scope_id", _Id, nullable=False),
     sa.Column("vector_id", _Id, nullable=False),  # or LEFT_OUT
     sa.Index("memory_gone_newer", "scope_id", "id"),
+)
+recalls = sa.Table(  # the newest of each scope; see `stores.recalls`
+    "memory_recalls",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("scope_id", _Id, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("items", sa.LargeBinary, nullable=False),  # the numbers of the memories that it gave, eight bytes each
+    sa.Column("helped", sa.Boolean, nullable=False),
+    sa.Index("memory_recalls_newer", "scope_id", "id"),
 )
 
 # the full text: FTS5, which keeps no text of its own, and how often each word occurs; on Postgres vectors of words
