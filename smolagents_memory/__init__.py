@@ -58,6 +58,7 @@ _HOMES = {
     "memory.forgetting": "ForgettingCurve",
     "memory.long_term": "Memory",
     "memory.ranking": "Ranker",
+    "memory.serving": "LongTermStats",
     "search.embedders": "CallableEmbedder ChromaEmbedder OpenAIEmbedder SentenceTransformerEmbedder",
     "search.embedding": "Embedder",
     "search.minilm": "MiniLMEmbedder",

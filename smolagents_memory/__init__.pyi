@@ -170,6 +170,9 @@ from smolagents_memory.memory.long_term import (
 from smolagents_memory.memory.ranking import (
     Ranker as Ranker,
 )
+from smolagents_memory.memory.serving import (
+    LongTermStats as LongTermStats,
+)
 from smolagents_memory.search.embedders import (
     CallableEmbedder as CallableEmbedder,
     ChromaEmbedder as ChromaEmbedder,

@@ -199,7 +199,7 @@ recalls = sa.Table(  # the newest of each scope; see `stores.recalls`
     sa.Column("id", _Id, primary_key=True),
     sa.Column("scope_id", _Id, nullable=False),
     sa.Column("created", sa.Float, nullable=False),
-    sa.Column("items", sa.LargeBinary, nullable=False),  # the numbers of the memories that it gave, eight bytes each
+    sa.Column("given", sa.LargeBinary, nullable=False),  # the numbers of the memories that it gave, eight bytes each
     sa.Column("helped", sa.Boolean, nullable=False),
     sa.Index("memory_recalls_newer", "scope_id", "id"),
 )

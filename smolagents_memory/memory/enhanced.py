@@ -19,6 +19,7 @@ from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import review, tool_calls
+from smolagents_memory.memory.serving import LongTermStats
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
 
@@ -238,7 +239,7 @@ class EnhancedAgentMemory(ObservedMemory):
         """Make the indexes whole: `embedded`, the memories whose vectors were missing, and `rebuilt`."""
         return self.long_term.keeper.reindex(show=show_progress)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LongTermStats:
         """How many memories there are, what serves them, how often recall was of use, and whether that falls."""
         return self.long_term.stats()
 

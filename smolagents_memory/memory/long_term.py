@@ -16,7 +16,7 @@ from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
-from smolagents_memory.memory.serving import Serving
+from smolagents_memory.memory.serving import LongTermStats, Watch
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
@@ -94,7 +94,7 @@ class LongTerm:
         self, keeper: Keeper[Any], curve: ForgettingCurve, clock: Callable[[], float], tell: Callable[..., None]
     ) -> None:
         self.keeper, self.curve, self.clock = keeper, curve, clock
-        self.serving = Serving()
+        self._watch = Watch()
         self._tell = tell
         self._lock = threading.Lock()
         self.just_recalled: deque[str] = deque(maxlen=256)  # texts: what was just recalled is not learnt again
@@ -140,8 +140,8 @@ class LongTerm:
         fits, k = compiled(where), checked_top_k(k)
         now = self.clock()
         found = [each for each in self.keeper.recall(checked_query(query), k, now, fits) if each.relevance >= at_least]
-        if found:
-            self.keeper.used([each.record for each in found], now)
+        if k and query.strip():
+            self._count([each.record for each in found], now)
         memories = [
             Memory(
                 each.record.key, each.record.value, round(each.score, 6), each.record.meta,
@@ -158,9 +158,15 @@ class LongTerm:
         record = self.get(key)
         if record is None:
             return False
-        self.keeper.used([record], self.clock(), 1.0 if useful else -1.0)
-        self.serving.judged(key, useful)
+        self.keeper.traces.helped(record, useful)
         return True
+
+    def _count(self, records: Sequence[Record], now: float) -> None:
+        """One more recall."""
+        self.keeper.traces.recalled(records, now)
+        drift = self._watch.asked(self.keeper.traces.served)
+        if drift:
+            logger.warning("recall serves less well than it did: %s", drift)
 
     def get(self, key: str) -> Record | None:
         """A memory by its key, archived or not."""
@@ -213,9 +219,9 @@ class LongTerm:
             logger.warning("a reader has the database open: bytes of deleted memories stay until purge runs again")
         return gone
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LongTermStats:
         """Counts, what serves recall, and how well."""
-        return {**self.keeper.stats(), **self.serving.stats()}
+        return self.keeper.stats()
 
     def close(self) -> None:
         """Write what waits and let go."""

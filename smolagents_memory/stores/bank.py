@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,8 @@ from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of, from_key
 from smolagents_memory.database.many import chunks
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
-from smolagents_memory.stores.records import Draft, Record, Use
+from smolagents_memory.stores.recalls import note_help, note_recalls, served
+from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, Served, Use
 from smolagents_memory.stores.rows import (
     BY_KEY,
     HISTORIES,
@@ -59,6 +60,19 @@ class Bank:
     def __init__(self, database: Database, scope: Mapping[str, Any] | None = None) -> None:
         self.database = database
         self.name = scope_name(scope)
+
+    def light(self) -> Callable[[], Bank | None]:
+        """How to have this bank again without holding on to it; None where its file is gone."""
+        place, faults, name = self.database.place, self.database.faults, self.name
+
+        def opened() -> Bank | None:
+            if place.path is not None and not place.path.exists():
+                return None
+            bank = Bank(Database(place, faults))
+            bank.name = name
+            return bank
+
+        return opened
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -171,12 +185,28 @@ class Bank:
         if old.archived is not None:
             self._restore(connection, [old.id])
 
-    def touch(self, uses: Mapping[str, Use]) -> None:
-        """Note that memories were used, by key."""
+    def touch(self, uses: Mapping[str, Use], recalls: Sequence[Recall] = (), helped: Any = None) -> bool:
+        """Note that memories were used, by key; recalls; and of one memory, by its number, that it helped.
+
+        False, and nothing is noted, before anything was written in the scope.
+        """
         with writing_memories(self.database) as connection:
             scope = self.scope_id(connection)
+            if scope is None:
+                return False
             rows = [{"scope": scope, "name": as_key(key), **use._asdict()} for key, use in uses.items()]
-            connection.execute(_TOUCH, rows)
+            if rows:
+                connection.execute(_TOUCH, rows)
+            note_recalls(connection, scope, recalls)
+            if helped is not None:
+                note_help(connection, scope, helped)
+            return True
+
+    def served(self, newest: int = NEWEST) -> Served:
+        """How well recall served this scope, in all processes."""
+        with self.database.reading() as connection:
+            scope = self.scope_id(connection)
+            return Served() if scope is None else served(connection, scope, newest)
 
     def pin(self, key: str, pinned: bool) -> bool:
         """Pin or unpin a memory; whether it is there."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
+NEWEST = 1000  # recalls of a scope that are known one by one
+
+
 @dataclass
 class Record:
     """One memory. `place` orders the memories of one source; the times are seconds since 1970."""
@@ -41,6 +44,39 @@ class Draft:
     words: str = ""
     vectors: Sequence[Any] = ()  # none: not embedded yet
     reinforce: bool = False  # what is there already, under this key, is strengthened and not replaced
+
+
+class Recall(NamedTuple):
+    """One recall: when, the numbers of the memories that it gave (none is a miss), and whether one of them helped."""
+
+    at: float
+    items: tuple[Any, ...]
+    helped: bool = False
+
+
+class Served(NamedTuple):
+    """How many recalls there were, how many found something and how many were of use; and the newest, oldest first."""
+
+    recalls: int = 0
+    hits: int = 0
+    helped: int = 0
+    newest: Sequence[Recall] = ()
+
+    def beside(self, others: Sequence[Recall]) -> Served:
+        """With more recalls."""
+        hits, helped = sum(bool(each.items) for each in others), sum(each.helped for each in others)
+        newest = [*self.newest, *others][-NEWEST:]
+        return Served(self.recalls + len(others), self.hits + hits, self.helped + helped, newest)
+
+    def with_help(self, item: Any) -> Served:
+        """The newest recall that gave this memory was of use."""
+        newest = list(self.newest)
+        for at in range(len(newest) - 1, -1, -1) if item is not None else ():
+            if item in newest[at].items:
+                helped = self.helped + (not newest[at].helped)
+                newest[at] = newest[at]._replace(helped=True)
+                return self._replace(helped=helped, newest=newest)
+        return self
 
 
 class Use(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from smolagents_memory.stores.base import MemoryStore
-from smolagents_memory.stores.records import Draft, Record, Use
+from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, Served, Use
 from smolagents_memory.stores.survey import Survey
 
 
@@ -26,6 +26,7 @@ class StoreBank:
         self.texts, self.vectors = texts, vectors
         self._lock = threading.RLock()
         self._survey = Survey()
+        self._served = Served()
         self._size, self._look_again, self._stale = 0, 0.0, 0.0
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -102,8 +103,8 @@ class StoreBank:
                 changed.append(new)
             self._write(changed, there, by_meaning=True)
 
-    def touch(self, uses: Mapping[str, Use]) -> None:
-        """Note that memories were used, by key."""
+    def touch(self, uses: Mapping[str, Use], recalls: Sequence[Recall] = (), helped: Any = None) -> bool:
+        """Note that memories were used, by key; recalls, in this process; and of one memory, by its key, its help."""
 
         def used(record: Record) -> Record | None:
             if not is_ours(record):
@@ -112,7 +113,15 @@ class StoreBank:
             useful, touched = record.useful + helped, max(record.touched, last)
             return replace(record, uses=record.uses + often, touched=touched, useful=useful)
 
-        self._edit(uses, used)
+        with self._lock:
+            self._served = self._served.beside(recalls).with_help(helped)
+            self._edit(uses, used)
+        return True
+
+    def served(self, newest: int = NEWEST) -> Served:
+        """How well recall served this object: a store has no place to count for all processes."""
+        with self._lock:
+            return self._served._replace(newest=self._served.newest[-newest:])
 
     def pin(self, key: str, pinned: bool) -> bool:
         """Pin or unpin a memory; whether it is there."""

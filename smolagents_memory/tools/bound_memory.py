@@ -47,7 +47,6 @@ class BoundMemory:
 
     def recalled(self, memories: list[Memory], query: str) -> None:
         """Memories went to the model through a tool."""
-        self.open().serving.asked([memory.key for memory in memories])
         if isinstance(self.memory, EnhancedAgentMemory):
             self.memory._learning.recalled(memories, query)
 

@@ -46,7 +46,7 @@ def test_a_filter_of_nothing_but_empties_deletes_nothing(memory: EnhancedAgentMe
         assert memory.forget_where(where) == 0
     except UnsupportedValueError as error:
         assert "nothing was deleted" in str(error) or "takes a list" in str(error)
-    assert memory.stats()["memories"] == 3
+    assert memory.stats().memories == 3
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_filter_of_nothing_but_empties_deletes_nothing(memory: EnhancedAgentMe
 def test_a_filter_that_says_nothing_is_refused(memory: EnhancedAgentMemory, where: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedValueError, match="nothing was deleted"):
         memory.forget_where(where)
-    assert memory.stats()["memories"] == 3
+    assert memory.stats().memories == 3
 
 
 def test_one_that_fits_nothing_deletes_nothing_and_one_that_says_something_works() -> None:
@@ -78,7 +78,7 @@ def test_one_that_fits_nothing_deletes_nothing_and_one_that_says_something_works
     assert memory.forget_where({"$and": [{"n": 1}, {}]}) == 1  # an empty part beside one that says something
     assert memory.forget_where({"n": {"$nin": [], "$gt": 4}}) == 1
     assert memory.forget_where({"source": None, "$not": {"n": {"$lt": 4}}}) == 1
-    assert memory.stats()["memories"] == 3
+    assert memory.stats().memories == 3
 
 
 def test_what_an_empty_filter_means_in_a_search() -> None:

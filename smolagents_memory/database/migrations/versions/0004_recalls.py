@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("id", _Id, primary_key=True),
         sa.Column("scope_id", _Id, nullable=False),
         sa.Column("created", sa.Float, nullable=False),
-        sa.Column("items", sa.LargeBinary, nullable=False),
+        sa.Column("given", sa.LargeBinary, nullable=False),
         sa.Column("helped", sa.Boolean, nullable=False),
         sa.Index("memory_recalls_newer", "scope_id", "id"),
     )
