@@ -202,6 +202,7 @@ class LongTerm:
         """Archive what has faded."""
         now = self.clock()
         self.keeper.flush()
+        self.keeper.bank.settle_times(now)
         faded = [record.key for record in self.keeper.bank.histories() if self.curve.faded(record, now)]
         return self.change(faded, "archive") if faded else []
 
@@ -213,6 +214,7 @@ class LongTerm:
     def purge(self) -> list[str]:
         """Delete what is over, and the bytes of everything deleted."""
         now = self.clock()
+        self.keeper.bank.settle_times(now)
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
         if not self.keeper.bank.erase():

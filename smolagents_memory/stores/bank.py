@@ -14,6 +14,7 @@ from smolagents_memory.database import maintenance, tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of, from_key
 from smolagents_memory.database.many import chunks
+from smolagents_memory.stores.clocks import due, settle
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
 from smolagents_memory.stores.recalls import note_help, note_recalls, served
 from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, Served, Use
@@ -121,12 +122,19 @@ class Bank:
         """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
         with self.database.reading() as connection:
             row = connection.execute(_DECAYED, {"name": self.name}).first()
-        if row is None or row.decayed > now - every:
+        if row is None or not due(row.decayed, now, every):
             return False
         table = tables.scopes
-        due = (table.c.id == row.id) & (table.c.decayed <= now - every)
+        still = (table.c.id == row.id) & (table.c.decayed == row.decayed)
         with writing_memories(self.database) as connection:
-            return bool(connection.execute(update(table).where(due).values(decayed=now)).rowcount)
+            return bool(connection.execute(update(table).where(still).values(decayed=now)).rowcount)
+
+    def settle_times(self, now: float) -> None:
+        """Have memories whose times lie ahead of the clock age too."""
+        with writing_memories(self.database) as connection:
+            scope = self.scope_id(connection)
+            if scope is not None:
+                settle(connection, scope, now)
 
     def count(self, *, archived: bool | None = False) -> int:
         """How many memories there are."""

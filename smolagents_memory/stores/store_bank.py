@@ -51,6 +51,9 @@ class StoreBank:
         """Forgetting is left to whoever calls `decay`: a store has no place to note when it last ran."""
         return False
 
+    def settle_times(self, now: float) -> None:
+        """Times that lie ahead of the clock stay: a store has no place to note since when they are known to."""
+
     def record(self, key: str, value: Any, meta: Mapping[str, Any]) -> Record:
         """What a store gave as a record."""
         rest = {name: each for name, each in meta.items() if name != FIELDS}
