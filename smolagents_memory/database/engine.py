@@ -190,7 +190,8 @@ class Database:
         if memories:
             about = tables.about.c
             schema = connection.execute(select(about.value).where(about.name == "schema")).scalar()
-            self._refuse_newer(int(schema or 0) > tables.MEMORY_SCHEMA, f"{schema} of memories")
+            newest = int(str(schema)) if str(schema).isdecimal() else 0
+            self._refuse_newer(newest > tables.MEMORY_SCHEMA, f"{schema} of memories")
         self._refuse_newer((version or "") > tables.HEAD, version)
         return "" if version is None and memories else version
 

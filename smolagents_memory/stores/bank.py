@@ -12,9 +12,9 @@ from smolagents_memory._errors import StoreUnavailableError
 from smolagents_memory._log import logger
 from smolagents_memory.database import maintenance, tables
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import as_key, envelope_of, from_key
+from smolagents_memory.database.envelope import as_key, envelope_of
 from smolagents_memory.database.many import chunks
-from smolagents_memory.stores.clocks import due, settle
+from smolagents_memory.stores.clocks import SLACK, due, settle
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
 from smolagents_memory.stores.recalls import note_help, note_recalls, served
 from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, Served, Use
@@ -27,6 +27,8 @@ from smolagents_memory.stores.rows import (
     embedder_id,
     every_record,
     history,
+    is_sound,
+    read_key,
     record_of,
     row_of,
     scope_name,
@@ -43,9 +45,9 @@ _TOUCH = (
     update(tables.items)
     .where(_items.scope_id == bindparam("scope"), _items.key == bindparam("name"))
     .values(
-        uses=_items.uses + bindparam("often"),
+        uses=func.coalesce(_items.uses, 0) + bindparam("often"),
         touched=case((_items.touched < bindparam("last"), bindparam("last")), else_=_items.touched),
-        useful=_items.useful + bindparam("helped"),
+        useful=func.coalesce(_items.useful, 0) + bindparam("helped"),
     )
 )
 _DECAYED = select(tables.scopes.c.id, tables.scopes.c.decayed).where(tables.scopes.c.name == bindparam("name"))
@@ -116,7 +118,8 @@ class Bank:
         with self.database.reading() as connection:
             statement = HISTORIES.where(_items.scope_id == self.scope_id(connection), _AWAY[False])
             rows = connection.execute(statement).all()
-        return [Record(from_key(row.key), None, **history(row)) for row in rows]
+        known = ((row, *read_key(row.key)) for row in rows if is_sound(row))
+        return [Record(key, None, **history(row)) for row, key, is_whole in known if is_whole]
 
     def take_turn(self, now: float, every: float) -> bool:
         """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
@@ -125,7 +128,8 @@ class Bank:
         if row is None or not due(row.decayed, now, every):
             return False
         table = tables.scopes
-        still = (table.c.id == row.id) & (table.c.decayed == row.decayed)
+        noted = func.coalesce(table.c.decayed, 0)  # also where no number lies there any more
+        still = (table.c.id == row.id) & ~((noted > now - every) & (noted <= now + max(every, SLACK)))
         with writing_memories(self.database) as connection:
             return bool(connection.execute(update(table).where(still).values(decayed=now)).rowcount)
 
@@ -172,7 +176,8 @@ class Bank:
             if old is None:
                 rows.append(row | {"id": number, **places.next(draft.record.source)})
             else:
-                row |= {"target": old.id, "created": old.created, "pinned": old.pinned, "useful": old.useful}
+                kept = {"created": old.created, "useful": old.useful} if old.created or not old.damaged else {}
+                row |= {"target": old.id, "pinned": old.pinned, **kept}
                 updates.append(row | places.kept(old, draft.record.source))
             numbers.append(number if old is None else old.id)
         places.save()

@@ -35,7 +35,7 @@ def settle(connection: Connection, scope: int, now: float) -> None:
         if since is not None:
             _note(connection, scope, None)
         return
-    if since is None or since > now:
+    if since is None or not since <= now:  # or what lies there is no time
         since = now
         _note(connection, scope, now)
     if not _then(connection, scope, limit) and now - since < PATIENCE:

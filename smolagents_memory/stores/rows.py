@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -114,7 +115,12 @@ def take_numbers(connection: Connection, count: int) -> int:
     last: Any = connection.execute(
         update(changes).where(changes.c.id == 1).values(last=changes.c.last + count).returning(changes.c.last)
     ).scalar()
-    return int(last) - count + 1
+    if not isinstance(last, int) or last < count:
+        raise StoreFormatError(
+            "the place has lost count of its changes: nothing can be written. Nothing was changed; restore the newest "
+            "backup: SessionManager(…).restore_backup(path)"
+        )
+    return last - count + 1
 
 
 def embedder_id(connection: Connection, name: str) -> int:
@@ -144,23 +150,45 @@ def whole(connection: Connection, rows: Iterable[Any]) -> Iterator[Record]:
 
 
 def record_of(envelope: Envelope, row: Any) -> Record:
-    """A row as a record. Of a damaged one, which is named in a warning, all but the text and the metadata."""
-    key = from_key(row.key)
+    """A row as a record. Of a damaged one, which is named in a warning, all but what is lost."""
+    key, is_whole = read_key(row.key)
+    source = None if row.source is None else read_key(row.source)[0]
+    value: Any = ""
+    meta: dict[str, Any] = {}
+    why = "" if is_whole and is_sound(row) else "its key, its kind or one of its numbers is none"
     try:
-        value, meta, damaged = *_contents(envelope, row, row.scope or "", key), False
+        if not why:
+            value, meta = _contents(envelope, row, row.scope or "", key)
     except (DecodeError, StoreFormatError, UnicodeDecodeError) as error:
-        value, meta, damaged = "", {}, True
+        why = str(error)
+    if why:
         warn_of_loss(
-            f"the memory {key!r} of scope {row.scope!r} is damaged ({error}); it is left out of every result. What is "
+            f"the memory {key!r} of scope {row.scope!r} is damaged ({why}); it is left out of every result. What is "
             "remembered under its key replaces it, or forget it"
         )
-    source = None if row.source is None else from_key(row.source)
-    return Record(key, value, meta, source=source, id=row.id, place=row.place, damaged=damaged, **history(row))
+    place = row.place if isinstance(row.place, int) else None
+    told = history(row) if is_sound(row) else {"archived": row.archived}
+    return Record(key, value, meta, source=source, id=row.id, place=place, damaged=bool(why), **told)
 
 
 def history(one: Any) -> dict[str, Any]:
     """What a row tells of a memory's use, or a record for its row."""
     return {name: getattr(one, name) for name in _HISTORY}
+
+
+def is_sound(row: Any) -> bool:
+    """Whether what a row tells of a memory's use is what it should be: see `database.columns`."""
+    numbers = (row.importance, row.created, row.touched, row.uses, row.useful, row.archived or 0.0)
+    return bool(row.kind) and all(map(math.isfinite, numbers))
+
+
+def read_key(data: bytes) -> tuple[str, bool]:
+    """The string that bytes stand for, and whether they do; else one that is like it."""
+    try:
+        key = from_key(data)
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace"), False
+    return key, bool(key)
 
 
 def _contents(envelope: Envelope, row: Any, scope: str, key: str) -> tuple[Any, dict[str, Any]]:

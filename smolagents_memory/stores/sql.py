@@ -14,7 +14,7 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.places import Place
-from smolagents_memory.search.full_text import STATE, full_text_of
+from smolagents_memory.search.full_text import full_text_of, state_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import query_words, words
 from smolagents_memory.stores.bank import Bank
@@ -99,7 +99,7 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         if not top_k or not wanted:
             return []
         with self.database.reading() as connection:
-            state = connection.execute(STATE, {"name": self.bank.name}).first()
+            state = state_of(connection, self.bank.name)
             if state is None:
                 return []
             text = full_text_of(connection)
