@@ -118,7 +118,12 @@ class Database:
             yield
         except SmolagentsMemoryError:
             raise
-        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        except (
+            SQLAlchemyError,
+            sqlite3.Error,
+            OSError,
+            UnicodeDecodeError,
+        ) as error:  # the last: its message is damaged
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
             what = str(cause).strip()[:200]
             raised = self.faults.not_ours if "not a database" in what else self.faults.unavailable

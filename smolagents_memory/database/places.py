@@ -16,6 +16,8 @@ from smolagents_memory.database.envelope import Cipher
 Durability = Literal["power", "process"]
 FILE = "memory.db"  # in a folder
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_SQLITE = ("sqlite", "sqlite+pysqlite")
+_POSTGRES = ("postgresql+psycopg", "postgresql+psycopg2", "postgresql+pg8000")  # others are loaded by what a URL names
 
 
 class Place:
@@ -115,7 +117,7 @@ def _url(given: str | os.PathLike[str] | URL | None) -> URL:
         return URL.create("sqlite", database=path if is_file else os.path.join(path, FILE))
     try:
         url = make_url(named)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the second: a port that is no number
         raise PlaceError(
             f"{named.partition('://')[0]}://… is no database URL; it looks like sqlite:///folder/memory.db or "
             "postgresql://user:password@host/database"
@@ -126,8 +128,13 @@ def _url(given: str | os.PathLike[str] | URL | None) -> URL:
 def _supported(url: URL) -> URL:
     if url.drivername in ("postgres", "postgresql"):
         return url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise PlaceError(f"a place is in SQLite or Postgres, not in {url.get_backend_name()!r}")
+    if url.drivername not in (*_SQLITE, *_POSTGRES):
+        raise PlaceError(
+            f"a place is in SQLite or Postgres, not in {url.drivername[:40]!r}: sqlite:///folder/memory.db or "
+            "postgresql://user:password@host/database. Nothing was opened"
+        )
+    if "plugin" in url.query:
+        raise PlaceError("a place's URL names no plugin of SQLAlchemy. Nothing was opened")
     if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
         path = os.path.abspath(str(url.database))
         return url.set(database=os.path.join(path, FILE) if os.path.isdir(path) else path)

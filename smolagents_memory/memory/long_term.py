@@ -244,10 +244,15 @@ class LongTerm:
         source = given.get("source")
         if source is not None and not isinstance(source, str):
             raise UnsupportedValueError(f"a source is a text or None, not {source!r:.40}; nothing was written")
+        kind = given.get("kind") or "memory"
+        if not isinstance(kind, str) or "\0" in kind or any("\ud800" <= letter <= "\udfff" for letter in kind):
+            raise UnsupportedValueError(
+                f"a kind is a text of whole characters, such as 'failure', not {kind!r:.40}; nothing was written"
+            )
         key, text, meta = given.get("key"), given["text"], checked_meta(given.get("meta"))
         pack(meta, "metadata")
         record = Record(
-            checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, given.get("kind") or "memory",
+            checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, kind,
             source, float(importance), now, now,
         )  # fmt: skip
         return record, key is not None

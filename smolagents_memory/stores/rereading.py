@@ -13,7 +13,7 @@ from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.maintenance import count_words, index_words_anew
-from smolagents_memory.database.many import CHUNK
+from smolagents_memory.database.many import CHUNK, last_of
 from smolagents_memory.database.opened import Opened
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.words import ANALYSER, words
@@ -52,7 +52,7 @@ def reread(database: Database, *, anew: bool = False, show: bool | None = None) 
                     connection.execute(delete(tables.about).where(_about.name == "words"))
                     connection.execute(insert(tables.about).values(name="words", value=ANALYSER))
                     break
-            last = rows[-1].id
+                last = last_of([row.id for row in rows], last)
             advance(len(rows))
     _read[database.opened] = file
     return changed

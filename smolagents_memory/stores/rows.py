@@ -16,7 +16,7 @@ from smolagents_memory.codec.plain_json import pack, unpack
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
-from smolagents_memory.database.many import CHUNK
+from smolagents_memory.database.many import CHUNK, last_of
 from smolagents_memory.stores.filters import shown
 from smolagents_memory.stores.records import Draft, Record
 
@@ -208,10 +208,10 @@ def every_record(database: Database, *which: ColumnElement[bool]) -> Iterator[Re
         with database.reading() as connection:
             statement = RECORDS.where(_items.id > last, *which).order_by(_items.id).limit(CHUNK)
             records = [record_of(envelope_of(connection), row) for row in connection.execute(statement)]
+            last = last_of([record.id for record in records], last) if records else last
         if not records:
             return
         yield from records
-        last = records[-1].id
 
 
 def row_of(envelope: Envelope, draft: Draft, scope: int, name: str) -> dict[str, Any]:
