@@ -72,6 +72,7 @@ _HOMES = {
     "stores.chroma": "VectorMemoryStore",
     "stores.in_memory": "InMemoryStore",
     "stores.opening": "open_store",
+    "stores.records": "ScopeInfo",
     "stores.redis": "RedisStore",
     "stores.sql": "SqlStore SqliteStore",
     "tools.forget": "ForgetTool",

@@ -219,6 +219,9 @@ from smolagents_memory.stores.in_memory import (
 from smolagents_memory.stores.opening import (
     open_store as open_store,
 )
+from smolagents_memory.stores.records import (
+    ScopeInfo as ScopeInfo,
+)
 from smolagents_memory.stores.redis import (
     RedisStore as RedisStore,
 )

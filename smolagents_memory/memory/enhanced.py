@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from smolagents_memory.memory.reviewing import review, tool_calls
 from smolagents_memory.memory.serving import LongTermStats
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
+from smolagents_memory.stores.records import ScopeInfo
 
 
 _HAPPENINGS = ("added", "recalled", "forgotten", "archived")  # to hear of these, no step need be watched
@@ -199,6 +200,45 @@ class EnhancedAgentMemory(ObservedMemory):
         """Say whether a recalled memory helped; it weighs in the next recall. False when it is not there."""
         return self.long_term.feedback(key, useful)
 
+    # -- looking at what there is ------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Memory | None:
+        """The memory under a key, archived or not; None where there is none."""
+        return self.long_term.memory(key)
+
+    def items(self, where: Mapping[str, Any] | None = None, *, archived: bool | None = False) -> Iterator[Memory]:
+        """The memories of the scope that fit, one after the other, in the order in which they were first added.
+
+        Any number of them: they are read as you go. `archived=None` gives those that were put away as well, and True
+        these alone. What is changed meanwhile does no harm.
+
+        >>> memory = EnhancedAgentMemory(vector=False)
+        >>> keys = memory.remember_many([{"text": "tea", "meta": {"n": 1}}, {"text": "milk", "meta": {"n": 2}}])
+        >>> [each.value for each in memory.items(where={"n": 2})], memory.count()
+        (['milk'], 2)
+        """
+        return self.long_term.items(where, archived=archived)
+
+    def count(self, where: Mapping[str, Any] | None = None, *, archived: bool | None = False) -> int:
+        """How many memories there are, or fit. (There is no `len`: an empty memory must stay true.)"""
+        return self.long_term.count(where, archived=archived)
+
+    def scopes(self) -> list[ScopeInfo]:
+        """The scopes that are in this place, with how many memories each has; of a store of your own, its one.
+
+        >>> [(each.scope, each.memories) for each in EnhancedAgentMemory(vector=False).scopes()]
+        []
+        """
+        return self.long_term.scopes()
+
+    def update(self, key: str, *, text: str | None = None, meta: Mapping[str, Any] | None = None) -> bool:
+        """Say a memory otherwise, or replace its metadata; False when it is not there.
+
+        It keeps its key, its source and times, how it was used, and whether it is pinned or archived. A new text is
+        found by its own words and meaning.
+        """
+        return self.long_term.update(key, text=text, meta=meta)
+
     # -- forgetting --------------------------------------------------------------------------------------------
 
     def forget(self, key: str) -> bool:
@@ -208,6 +248,10 @@ class EnhancedAgentMemory(ObservedMemory):
     def forget_where(self, where: Mapping[str, Any]) -> int:
         """Delete the memories that fit the filter, archived ones too; returns how many."""
         return self.long_term.forget_where(where)
+
+    def clear(self) -> int:
+        """Delete all memories of this scope, archived and pinned ones too; returns how many. Others stay."""
+        return self.long_term.clear()
 
     def archive(self, key: str) -> bool:
         """Put a memory away: kept, but recalled no more."""

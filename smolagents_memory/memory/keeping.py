@@ -49,6 +49,10 @@ class Keeper(ABC, Generic[AnyBank]):
         """Keep memories, all or none."""
 
     @abstractmethod
+    def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
+        """Give a memory another text, other metadata, or both; whether it is there."""
+
+    @abstractmethod
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         """Make every index whole: how many vectors were missing, and whether an index was made anew."""
 
@@ -114,6 +118,15 @@ class SqlKeeper(Keeper[Bank]):
                 draft.vectors = matrix
         self.bank.put(drafts, vectors.name if vectors is not None else None)
 
+    def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
+        vectors = self.vault.vectors
+        draft = None
+        if text is not None:
+            draft = Draft(Record(key, text), " ".join(words(text)))
+            if vectors is not None:
+                (draft.vectors,) = vectors.of_documents([text])
+        return self.bank.replace(key, draft, meta, vectors.name if vectors is not None else None)
+
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         reread(self.vault.database, anew=True, show=show)
         forget_damaged(self.vault)
@@ -164,6 +177,9 @@ class StoreKeeper(Keeper[StoreBank]):
 
     def write(self, drafts: list[Draft]) -> None:
         self.bank.put(drafts)
+
+    def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
+        return self.bank.replace(key, None if text is None else Draft(Record(key, text)), meta, None)
 
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         return {"embedded": self.bank.complete(), "rebuilt": 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import chosen, compiled
-from smolagents_memory.stores.records import Record
+from smolagents_memory.stores.records import Record, ScopeInfo
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
 from smolagents_memory.stores.vault import open_vault
@@ -42,6 +42,8 @@ class Memory(Hit[Any]):
     created: float = 0.0
     importance: float = 1.0
     relevance: float = 0.0  # how sure it is, from 0 to 1, that it has to do with the query at all
+    archived: float | None = None  # since when it is put away
+    pinned: bool = False
 
     __iter__ = Hit.__iter__
 
@@ -105,6 +107,7 @@ class LongTerm:
             raise UnsupportedValueError("remember_many takes a list of memories, not one text; nothing was written")
         now = self.clock()
         records = [self._record(item, now) for item in items]
+        self._rename({record.key: record for record, named in records if not named})
         keys = [record.key for record, _ in records]
         if keys:
             unnamed = {record.key for record, named in records if not named}
@@ -146,7 +149,7 @@ class LongTerm:
             Memory(
                 each.record.key, each.record.value, round(each.score, 6), each.record.meta,
                 each.parts if explain else {}, each.record.kind, each.record.source, each.record.created,
-                each.record.importance, each.relevance,
+                each.record.importance, each.relevance, pinned=each.record.pinned,
             )
             for each in found
         ]  # fmt: skip
@@ -173,6 +176,44 @@ class LongTerm:
         found: Record | None = self.keeper.bank.get_many([checked_key(key)]).get(key)
         return found
 
+    def memory(self, key: str) -> Memory | None:
+        """A memory as users see it."""
+        self.keeper.flush()
+        record = self.get(key)
+        return None if record is None else _as_memory(record)
+
+    def items(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> Iterator[Memory]:
+        """Those that fit, read as they are asked for."""
+        fits = compiled(where)
+        found = self.keeper.records(archived=archived)
+        return (_as_memory(record) for record in found if fits is None or fits(record.view()))
+
+    def count(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> int:
+        """How many fit."""
+        if compiled(where) is None:
+            return int(self.keeper.bank.count(archived=archived))
+        return sum(1 for _ in self.items(where, archived=archived))
+
+    def scopes(self) -> list[ScopeInfo]:
+        """All that there are in the place."""
+        found: list[ScopeInfo] = self.keeper.bank.scopes()
+        return found
+
+    def update(self, key: str, *, text: str | None, meta: Mapping[str, Any] | None) -> bool:
+        """Another text, other metadata, or both."""
+        checked_key(key)
+        if text is None and meta is None:
+            raise UnsupportedValueError("update takes a text, metadata, or both; nothing was changed")
+        if text is not None and not isinstance(text, str):
+            raise UnsupportedValueError(f"a memory is a text, not {text!r:.80}; nothing was changed")
+        kept = None if meta is None else checked_meta(meta)
+        if kept is not None:
+            pack(kept, "metadata")
+        if not self.keeper.update(key, text, kept):
+            return False
+        self._tell("added", keys=[key])
+        return True
+
     # -- forgetting --------------------------------------------------------------------------------------------
 
     def forget(self, keys: Sequence[str]) -> list[str]:
@@ -187,6 +228,14 @@ class LongTerm:
         """Delete what fits."""
         fits = chosen(where)
         return len(self.forget([record.key for record in self.keeper.records(archived=None) if fits(record.view())]))
+
+    def clear(self) -> int:
+        """Delete the scope."""
+        keys = [record.key for record in self.keeper.records(archived=None)]
+        count = int(self.keeper.bank.clear())
+        if keys:
+            self._tell("forgotten", keys=keys)
+        return count
 
     def change(self, keys: Sequence[str], what: str) -> list[str]:
         """ "archive", "restore", "pin" or "unpin"; the keys that this changed."""
@@ -229,6 +278,17 @@ class LongTerm:
         """Write what waits and let go."""
         self.keeper.close()
 
+    def _rename(self, unnamed: Mapping[str, Record]) -> None:
+        """Give a text whose key has another text now, for that was updated, a key of its own."""
+        while unnamed:
+            there = self.keeper.bank.get_many(unnamed)
+            unnamed = {
+                key: record for key, record in unnamed.items() if key in there and there[key].value != record.value
+            }
+            for key, record in unnamed.items():
+                record.key = f"m-{_digest(key + record.value)}"
+            unnamed = {record.key: record for record in unnamed.values()}
+
     def _record(self, item: str | Mapping[str, Any], now: float) -> tuple[Record, bool]:
         """An item as a record, and whether it came with a key of its own."""
         given: Mapping[str, Any] = {"text": item} if isinstance(item, str) else item
@@ -256,6 +316,14 @@ class LongTerm:
             source, float(importance), now, now,
         )  # fmt: skip
         return record, key is not None
+
+
+def _as_memory(record: Record) -> Memory:
+    """A record that nobody looked for by a query."""
+    return Memory(
+        record.key, record.value, 0.0, record.meta, {}, record.kind, record.source, record.created, record.importance,
+        archived=record.archived, pinned=record.pinned,
+    )  # fmt: skip
 
 
 def _digest(text: str) -> str:

@@ -17,7 +17,7 @@ from smolagents_memory.database.many import chunks
 from smolagents_memory.stores.clocks import SLACK, due, settle
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
 from smolagents_memory.stores.recalls import note_help, note_recalls, served
-from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, Served, Use
+from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, ScopeInfo, Served, Use
 from smolagents_memory.stores.rows import (
     BY_KEY,
     HISTORIES,
@@ -32,7 +32,9 @@ from smolagents_memory.stores.rows import (
     record_of,
     row_of,
     scope_name,
+    scope_of,
     take_numbers,
+    word_count,
     writing_memories,
 )
 
@@ -146,6 +148,16 @@ class Bank:
             theirs = (_items.scope_id == self.scope_id(connection), _AWAY[archived])
             return int(connection.execute(select(func.count()).select_from(tables.items).where(*theirs)).scalar() or 0)
 
+    def scopes(self) -> list[ScopeInfo]:
+        """All scopes that are in the place, by name."""
+        away = func.sum(case((_items.archived.is_not(None), 1), else_=0))
+        table = tables.scopes.c
+        statement = select(table.name, func.count(_items.id).label("all"), away.label("away")).group_by(table.name)
+        joined = statement.outerjoin(tables.items, _items.scope_id == table.id).order_by(table.name)
+        with self.database.reading() as connection:
+            rows = connection.execute(joined.select_from(tables.scopes)).all()
+        return [ScopeInfo(scope_of(row.name), row.all - int(row.away or 0), int(row.away or 0)) for row in rows]
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def put(self, drafts: Sequence[Draft], embedder: str | None = None) -> list[str]:
@@ -238,6 +250,45 @@ class Bank:
                 for some in chunks([record.id for record in found]):
                     connection.execute(delete(tables.items).where(_items.id.in_(some)))
             return found
+
+    def replace(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
+        """Give a memory another text (with its words and vectors), other metadata, or both; whether it is there."""
+        with writing_memories(self.database) as connection:
+            old = next(self._by_keys(connection, [key]), None)
+            if old is None or old.damaged:
+                return False
+            new = replace(
+                old, meta=old.meta if meta is None else meta, value=draft.record.value if draft else old.value
+            )
+            values = contents(envelope_of(connection), new, self.name)
+            if draft is not None:
+                values |= self._reworded(connection, old, draft, embedder)
+            connection.execute(_ONE.values(values), {"target": old.id})
+            return True
+
+    def _reworded(self, connection: Connection, old: Record, draft: Draft, embedder: str | None) -> dict[str, Any]:
+        """The words and vectors of another text, in the place of the old ones; archived, it is not found by them."""
+        scope, by = self._scope_for_writing(connection), 0
+        self._unindex(connection, scope, [old.id])
+        if old.archived is None:
+            add_words(connection, scope, [(old.id, draft.words)])
+        if embedder is not None and len(draft.vectors):
+            by = embedder_id(connection, embedder)
+            add_vectors(connection, by, [(old.id, scope, old.archived is None, draft.vectors)])
+        return {"words": draft.words, "word_count": word_count(draft.words), "embedder_id": by or None}
+
+    def clear(self) -> int:
+        """Delete everything in the scope; how many memories that was."""
+        with writing_memories(self.database) as connection:
+            scope = self.scope_id(connection)
+            if scope is None:
+                return 0
+            ids = list(connection.scalars(select(_items.id).where(_items.scope_id == scope)))
+            self._unindex(connection, scope, ids)
+            for some in chunks(ids):
+                connection.execute(delete(tables.items).where(_items.id.in_(some)))
+            connection.execute(delete(tables.recalls).where(tables.recalls.c.scope_id == scope))
+            return len(ids)
 
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
         """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""

@@ -46,6 +46,28 @@ class Draft:
     reinforce: bool = False  # what is there already, under this key, is strengthened and not replaced
 
 
+@dataclass(frozen=True)
+class ScopeInfo:
+    """A scope that is in a place: None is the one without a name.
+
+    >>> str(ScopeInfo({"user": "ann"}, 3)), str(ScopeInfo(None, 1, 2))
+    ('user=ann: 3 memories', 'no scope: 1 memory, 2 archived')
+    """
+
+    scope: dict[str, Any] | None
+    memories: int
+    archived: int = 0
+
+    @property
+    def named(self) -> str:
+        """As the command line takes it."""
+        return "no scope" if self.scope is None else " ".join(f"{name}={each}" for name, each in self.scope.items())
+
+    def __str__(self) -> str:
+        away = f", {self.archived} archived" if self.archived else ""
+        return f"{self.named}: {self.memories} {'memory' if self.memories == 1 else 'memories'}{away}"
+
+
 class Recall(NamedTuple):
     """One recall: when, the numbers of the memories that it gave (none is a miss), and whether one of them helped."""
 

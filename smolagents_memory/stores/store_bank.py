@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from smolagents_memory.stores.base import MemoryStore
-from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, Served, Use
+from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, ScopeInfo, Served, Use
 from smolagents_memory.stores.survey import Survey
 
 
@@ -86,6 +86,15 @@ class StoreBank:
                     survey.note(record)
             self._bound()
 
+    def scopes(self) -> list[ScopeInfo]:
+        """The one scope of a store: what it holds."""
+        away = [record.archived is not None for record in self.records(archived=None)]
+        return [ScopeInfo(None, away.count(False), away.count(True))] if away else []
+
+    def count(self, *, archived: bool | None = False) -> int:
+        """How many memories there are."""
+        return sum(1 for _ in self.records(archived=archived))
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def put(self, drafts: Sequence[Draft]) -> None:
@@ -129,6 +138,20 @@ class StoreBank:
     def pin(self, key: str, pinned: bool) -> bool:
         """Pin or unpin a memory; whether it is there."""
         return bool(self._edit([key], lambda record: replace(record, pinned=pinned)))
+
+    def replace(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
+        """Give a memory another text, other metadata, or both; whether it is there."""
+
+        def changed(record: Record) -> Record:
+            value = draft.record.value if draft is not None else record.value
+            return replace(record, value=value, meta=record.meta if meta is None else meta)
+
+        return bool(self._edit([key], changed, by_meaning=draft is not None))
+
+    def clear(self) -> int:
+        """Delete everything that the store lists; how many memories that was."""
+        with self._lock:
+            return len(self.forget([record.key for record in self.records(archived=None)]))
 
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
         """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""
