@@ -13,7 +13,7 @@ from smolagents_memory._version import __version__ as __version__
 # the one list of public names, by the module that each lives in
 _HOMES = {
     "_errors": """
-        CallbackSignatureError DamagedFileError DecodeError EmbeddingError ForeignFileError MemoryFileError
+        AttachError CallbackSignatureError DamagedFileError DecodeError EmbeddingError ForeignFileError MemoryFileError
         MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError PlaceError ScriptError
         SessionConflictError SessionDamagedError SessionError SessionNotFoundError SessionStorageError
         SmolagentsMemoryError StoreBusyError StoreError StoreFormatError StoreUnavailableError ToolStateError

@@ -1,5 +1,6 @@
 # made by tests/stub.py from the table in __init__.py
 from smolagents_memory._errors import (
+    AttachError as AttachError,
     CallbackSignatureError as CallbackSignatureError,
     DamagedFileError as DamagedFileError,
     DecodeError as DecodeError,

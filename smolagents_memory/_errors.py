@@ -1,6 +1,7 @@
 """Every error this package raises on its own account, in one tree.
 
     SmolagentsMemoryError
+    ├── AttachError                   a memory that is another agent's, or an agent that has such a memory already
     ├── CallbackSignatureError        a callback that smolagents would call wrongly
     ├── DecodeError                   a record that cannot be turned back into a step or value
     ├── EmbeddingError                a text cannot be turned into a vector, or the model is not what it should be
@@ -34,6 +35,10 @@ from __future__ import annotations
 
 class SmolagentsMemoryError(Exception):
     """The root of the tree: catch this to catch all of them."""
+
+
+class AttachError(SmolagentsMemoryError):
+    """A memory that is another agent's, or an agent that has such a memory already. Nothing was changed."""
 
 
 class CallbackSignatureError(SmolagentsMemoryError, TypeError):

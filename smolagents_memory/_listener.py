@@ -34,6 +34,8 @@ class Run:
     answer: Any = None
     error: BaseException | None = None
     refusal: Exception | None = None
+    reset_unasked: bool = False  # nobody said so: `run` does it unless it is told not to
+    beside: bool = False  # another thread runs the agent at this moment
     announced: bool = False
     begun: bool = False
     begun_with: Any = None  # the step that holds its task
@@ -112,6 +114,9 @@ class Listener:
     An exception in one is logged once and disturbs nobody. What must leave the run, through an agent's code too, is
     a BaseException that is no Exception.
     """
+
+    def memory_replaced(self, agent: Any, before: Any) -> None:
+        """Somebody gave the agent another memory."""
 
     def run_announced(self, run: Run) -> None:
         """A run is about to begin, and nothing has changed yet; `run.refuse` keeps it from it."""

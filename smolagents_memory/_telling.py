@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,7 @@ RUNS = {"run_announced", "run_begins", "run_ends"}
 MODEL_CALLS = {"model_call_begins", "model_call_ends"}
 TOOL_CALLS = {"tool_call_begins", "tool_call_ends"}
 CALLBACKS = {"before_callbacks", "after_callbacks"}
-_EVENTS = {*RUNS, *MODEL_CALLS, *TOOL_CALLS, *CALLBACKS, "action_begins"}
+_EVENTS = {*RUNS, *MODEL_CALLS, *TOOL_CALLS, *CALLBACKS, "action_begins", "memory_replaced"}
 
 
 @dataclass(eq=False)
@@ -59,6 +60,9 @@ class Telling:
         self._put: dict[str, tuple[Any, Any]] = {}  # by attribute: ours, and what the agent itself had there
         self._here = threading.local()
         self._actions: list[Action] = []
+        self._busy: list[
+            tuple[int, int]
+        ] = []  # who is within a run at this moment: processes, forked ones too, and threads
         self._lock = threading.Lock()
 
     def listen(self, listener: Listener) -> None:
@@ -84,6 +88,11 @@ class Telling:
 
         heard = {event: [each for each in self._listeners if hears(each, event)] for event in _EVENTS}
         self.heard = {event: listeners for event, listeners in heard.items() if listeners}
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """Who is told."""
+        return list(self._listeners)
 
     def hears(self, *kinds: set[str]) -> bool:
         """Whether anybody hears one of these."""
@@ -136,13 +145,25 @@ class Telling:
         """A run is about to begin; raises where a listener refuses it."""
         if run.announced or not self._listeners:
             return
-        if self.stepped is not None and self.stepped is not run:
+        here = os.getpid(), threading.get_ident()
+        run.beside = any(there[0] == here[0] and there != here for there in self._busy)
+        if self.stepped is not None and self.stepped is not run and not run.beside:
             self.end(self.stepped)  # it was left in the middle
         run.announced = True
         self.tell("run_announced", run)
         if run.refusal is not None:
             self.end(run, run.refusal)
             raise run.refusal
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """This thread is within a run meanwhile."""
+        here = os.getpid(), threading.get_ident()
+        self._busy.append(here)
+        try:
+            yield
+        finally:
+            self._busy.remove(here)
 
     def begin(self, run: Run, task: Any) -> None:
         """Its task is in memory."""

@@ -16,10 +16,10 @@ from smolagents_memory._forks import in_child
 
 
 class Turn:
-    """A turn with an agent; `above` is the one within which it was asked for."""
+    """A turn with an agent; `above` is the one within which it was asked for, and `by` for whom."""
 
-    def __init__(self, agent: Any, above: Turn | None) -> None:
-        self.agent, self.above = agent, above
+    def __init__(self, agent: Any, above: Turn | None, by: Any = None) -> None:
+        self.agent, self.above, self.by = agent, above, by
 
     def line(self) -> Iterator[Turn]:
         """This one, and all that it is within."""
@@ -69,9 +69,9 @@ def above(agent: Any) -> Turn | None:
     return next(iter([*within(), *newest]), None)
 
 
-def take(agent: Any, above: Turn | None, *, wait: bool) -> Stay:
+def take(agent: Any, above: Turn | None, *, wait: bool, by: Any = None) -> Stay:
     """One's turn with an agent; within a turn with it that one. Raises SessionError where it would never come."""
-    turn = Turn(agent, above)
+    turn = Turn(agent, above, by)
     for outer in above.line() if above is not None else ():
         if outer.agent is agent:
             return Stay(outer)

@@ -11,6 +11,7 @@ import functools
 import inspect
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import smolagents
 from smolagents import AgentError, local_python_executor, utils
 from smolagents.agent_types import handle_agent_output_types
-from smolagents.agents import ActionOutput, populate_template
+from smolagents.agents import ActionOutput, MultiStepAgent, populate_template
 from smolagents.local_python_executor import LocalPythonExecutor
 from smolagents.memory import (
     ActionStep,
@@ -57,19 +58,72 @@ def watch(agent: Any, listener: Listener) -> Callable[[], None]:
     However many listen, the agent is wrapped once, and only where somebody listens; when the last one has left it is
     as it was. Calls in code that a remote executor runs are out of sight.
     """
+    notice_memories()
     with _watching:
         hooks = _hooks_of(agent)
         vars(agent)[_HOOKS] = hooks
         hooks.listen(listener)
 
+    kept = weakref.ref(hooks)  # by the agent, for as long as somebody has that one
+
     def off() -> None:
-        with _watching:
-            hooks.leave(listener)
+        hooks = kept()
+        if hooks is not None:
+            with _watching:
+                hooks.leave(listener)
 
     return off
 
 
 _watching = threading.Lock()
+
+
+def who_watches(agent: Any) -> list[Listener]:
+    """The listeners of an agent."""
+    return _hooks_of(agent).listeners
+
+
+class _MemorySlot:
+    """`memory` of every agent: what stands there is the agent's own, as ever; that somebody replaces it is noticed.
+
+    A memory that wants to know on which agent it is has `placed_on(agent, before)`; what that raises puts the one
+    from before back.
+    """
+
+    def __get__(self, agent: Any, owner: Any = None) -> Any:
+        if agent is None:
+            return self
+        try:
+            return vars(agent)["memory"]
+        except KeyError:
+            raise AttributeError(f"{type(agent).__name__!r} object has no attribute 'memory'") from None
+
+    def __set__(self, agent: Any, memory: Any) -> None:
+        held = vars(agent)
+        before, held["memory"] = held.get("memory"), memory
+        if before is memory:
+            return
+        placed_on = getattr(memory, "placed_on", None)
+        if placed_on is not None:
+            try:
+                placed_on(agent, before)
+            except BaseException:
+                held["memory"] = before
+                raise
+        if before is not None:
+            _hooks_of(agent).tell("memory_replaced", agent, before)
+
+    def __delete__(self, agent: Any) -> None:
+        try:
+            del vars(agent)["memory"]
+        except KeyError:
+            raise AttributeError("memory") from None
+
+
+def notice_memories() -> None:
+    """From now on it is noticed when somebody gives an agent another memory. smolagents has no hook for that."""
+    if "memory" not in vars(MultiStepAgent):
+        MultiStepAgent.memory = _MemorySlot()
 
 
 def _hooks_of(agent: Any) -> _Hooks:
@@ -120,9 +174,12 @@ class _Hooks(Telling):
         given = inspect.signature(original).bind(*args, **options).arguments
         told = {name: given[name] for name in ("task", "images") if name in given}
         limit = given.get("max_steps") or self.agent.max_steps
-        run = self.now("opening") or Run(self.agent, **told, reset=given.get("reset", True), max_steps=limit)
+        reset = given.get("reset", True)
+        run = self.now("opening") or Run(
+            self.agent, **told, reset=reset, reset_unasked=reset and "reset" not in given, max_steps=limit
+        )
         self.announce(run)
-        with self.inside(announced=run, opening=None):
+        with self.inside(announced=run, opening=None), self.busy():
             try:
                 return original(*args, **options)
             except BaseException as error:
@@ -138,7 +195,7 @@ class _Hooks(Telling):
         try:
             self.begin(run)
             while True:
-                with self.inside(run=run, announced=None):
+                with self.inside(run=run, announced=None), self.busy():
                     item = go_on()
                 if isinstance(item, FinalAnswerStep):
                     self.answer(run, item.output)
@@ -301,7 +358,7 @@ def part_of(run: Run) -> Iterator[None]:
         run.take_up()
     try:
         hooks.begin(run)
-        with hooks.inside(run=run):
+        with hooks.inside(run=run), hooks.busy():
             yield
     except BaseException as error:
         hooks.end(run, error)

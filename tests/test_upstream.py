@@ -10,6 +10,7 @@ import contextlib
 import gc
 import inspect
 import re
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -820,7 +821,7 @@ def test_a_wrapper_that_was_there_before_is_there_again() -> None:
     assert heard.log[-1] == ("answered", 21)
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", [name for name in EVENTS if name != "memory_replaced"])
 def test_a_listener_that_fails_is_logged_once_and_breaks_nothing(event: str, caplog: Any) -> None:
     def failing(self: Any, *what: Any) -> None:
         raise ZeroDivisionError("a defect")
@@ -944,3 +945,68 @@ def test_the_private_names_are_still_somewhere_in_smolagents() -> None:
     }
     theirs = {name for name in used if name in source}
     assert {"_step_stream", "_finalize_step", "_generate_planning_step", "_validate_final_answer"} <= theirs
+
+
+# -- another memory ------------------------------------------------------------------------------------------------
+
+
+def test_who_watches_hears_of_another_memory_and_the_agent_has_it_as_ever() -> None:
+    agent, heard = code_agent(ANSWER, planning_interval=None), Heard()
+    first = agent.memory
+    off = watch(agent, heard)
+    agent.memory = agent.memory
+    agent.memory = second = ObservedMemory("other")
+    assert heard.log == [("memory_replaced", first)]
+    assert agent.memory is vars(agent)["memory"] is second
+    assert agent.run("Go") == 21
+    off()
+    agent.memory = first
+    assert heard.all("memory_replaced") == [first]
+    assert "memory" not in set(vars(CodeAgent))
+
+
+def test_a_memory_may_refuse_its_place_and_the_one_before_is_put_back() -> None:
+    class Refusing(ObservedMemory):
+        def placed_on(self, agent: Any, before: Any) -> None:
+            raise ZeroDivisionError
+
+    agent = code_agent(ANSWER, planning_interval=None)
+    before = agent.memory
+    with pytest.raises(ZeroDivisionError):
+        agent.memory = Refusing("x")
+    assert agent.memory is before
+    assert agent.run("Go") == 21
+
+
+def test_a_run_that_begins_while_another_thread_is_in_one_is_told_so() -> None:
+    class Beside(Listener):
+        def __init__(self) -> None:
+            self.heard: list[bool] = []
+
+        def run_announced(self, run: Run) -> None:
+            self.heard.append(run.beside)
+            if run.beside:
+                run.refuse(ZeroDivisionError())
+
+    agent, heard = code_agent([code("1")] * 3 + ANSWER, planning_interval=None), Beside()
+    watch(agent, heard)
+
+    def once(step: Any) -> None:
+        if step.step_number == 1:
+            thread = threading.Thread(target=second)
+            thread.start()
+            thread.join()
+
+    def second() -> None:
+        try:
+            agent.run("Go")
+        except ZeroDivisionError as error:
+            errors.append(error)
+
+    errors: list[Any] = []
+    agent.step_callbacks.register(ActionStep, once)
+    assert agent.run("Go") == 21
+    stream = agent.run("Rest", stream=True)
+    assert heard.heard == [False, True, False]
+    del stream
+    assert len(errors) == 1

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
+import threading
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import compress, count
@@ -13,11 +16,15 @@ from typing import Any, SupportsIndex
 from smolagents.memory import AgentMemory, MemoryStep, SystemPromptStep
 from smolagents.models import ChatMessage
 
+from smolagents_memory._errors import AttachError
 from smolagents_memory._events import Events, Listener
 from smolagents_memory.codec.python_types import WRITERS, write_items
 from smolagents_memory.history.changes import Snapshots
 from smolagents_memory.history.guard import Guard
+from smolagents_memory.upstream import notice_memories
 
+
+_holding = threading.Lock()
 
 STEPS_CHANGED = "steps_changed"
 STEP_EDITED = "step_edited"
@@ -126,6 +133,8 @@ class ObservedMemory(AgentMemory):
         self._steps = self._owned([])
         self._snapshots: Snapshots | None = None
         self._listeners: set[object] = set()
+        self._holds: list[weakref.ref[Any]] = []
+        notice_memories()
 
     # -- listening ---------------------------------------------------------------------------------------------
 
@@ -170,6 +179,50 @@ class ObservedMemory(AgentMemory):
     def afterwards(self, work: Callable[[], object]) -> None:
         """For who takes notes: do what takes long when others may change the memory, before the others are told."""
         self._lock.afterwards(work)
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
+    # -- whose it is -------------------------------------------------------------------------------------------
+
+    def hold(self, agent: Any) -> Callable[[], None]:
+        """Be this agent's alone, until the function that is returned is called.
+
+        For who keeps what happens to the memory: raises AttachError where it is another living agent's already.
+        """
+        held = weakref.ref(agent)
+        with _holding:
+            self._refuse_second(agent)
+            self._holds.append(held)
+
+        def off() -> None:
+            if held in self._holds:
+                self._holds.remove(held)
+
+        return off
+
+    def placed_on(self, agent: Any, before: Any) -> None:
+        """It was just put in the place of an agent's memory; what this raises puts the one from before back."""
+        self._refuse_second(agent)
+
+    def _refuse_second(self, agent: Any) -> None:
+        if self._is_of_another(agent):
+            gc.collect()  # an agent that nobody refers to any more may still be there
+        if self._is_of_another(agent):
+            raise AttachError(self._why_not_two())
+
+    def _is_of_another(self, agent: Any) -> bool:
+        holders = [held() for held in self._holds]
+        return any(each is not agent and getattr(each, "memory", None) is self for each in holders if each is not None)
+
+    def _why_not_two(self) -> str:
+        return (
+            "this memory is kept in a session as that of another agent, and the steps of both would be mixed: nothing "
+            "was changed. Give each agent a memory of its own (ObservedMemory(…), or leave it the one it has), and a "
+            "Session of its own"
+        )
 
     # -- what smolagents uses ----------------------------------------------------------------------------------
 
@@ -250,7 +303,7 @@ class ObservedMemory(AgentMemory):
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_first", "_lock", "_steps", "_snapshots", "_listeners"}
+        hidden = {"events", "_first", "_lock", "_steps", "_snapshots", "_listeners", "_holds"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

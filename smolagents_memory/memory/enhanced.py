@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from smolagents.memory import TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
+from smolagents_memory._errors import AttachError
 from smolagents_memory._events import ANY, Events, Listener
 from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
+from smolagents_memory.memory.contents import Contents
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
@@ -22,13 +25,12 @@ from smolagents_memory.memory.reviewing import review, tool_calls
 from smolagents_memory.memory.serving import LongTermStats
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
-from smolagents_memory.stores.records import ScopeInfo
 
 
 _HAPPENINGS = ("added", "recalled", "forgotten", "archived")  # to hear of these, no step need be watched
 
 
-class EnhancedAgentMemory(ObservedMemory):
+class EnhancedAgentMemory(Contents, ObservedMemory):
     """Takes the place of `agent.memory` and adds long-term memory: remember, recall, forget, learn from runs.
 
     Working memory is the agent's steps; long-term memory is SQL; its vectors are served by Chroma. Without a path
@@ -100,6 +102,9 @@ class EnhancedAgentMemory(ObservedMemory):
             own_collection=own_collection,
         )
         self._happenings = Events()
+        self._served = False
+        self._hold: Callable[[], None] = lambda: None
+        self._last_agent: Callable[[], Any] = lambda: None
         self.long_term = LongTerm(keeper, forgetting or ForgettingCurve(), clock, self._tell_memory)
         self.session = session
         self._learning = Learning(
@@ -109,16 +114,67 @@ class EnhancedAgentMemory(ObservedMemory):
 
     # -- with an agent -----------------------------------------------------------------------------------------
 
+    takes_over = True  # a session that keeps the memory before goes on with this one
+
     def attach(self, agent: Any) -> EnhancedAgentMemory:
-        """Take the place of the agent's memory; the steps that are there stay. Usable as a context manager."""
+        """Take the place of the agent's memory; the steps that are there stay. Usable as a context manager.
+
+        `agent.memory = memory` does the same. A memory is one living agent's: a second one needs one of its own, at
+        the same place if it is to know the same things. Raises AttachError for that, and where the agent has an
+        EnhancedAgentMemory already.
+        """
         if agent.memory is not self:
-            self.system_prompt = agent.memory.system_prompt
-            self.steps = agent.memory.steps
-            agent.memory = self
-        self._learning.attach(agent)
-        if self.session is not None:
-            self.session.attach(agent)
+            agent.memory = self  # which calls placed_on, where the agent is one of smolagents' own
+        self.placed_on(agent, None)
         return self
+
+    def placed_on(self, agent: Any, before: Any) -> None:
+        """It was just put in the place of an agent's memory."""
+        if self._learning.serves(agent):
+            return
+        if isinstance(before, EnhancedAgentMemory) and before._learning.serves(agent):
+            raise AttachError(
+                "the agent has an EnhancedAgentMemory already, and nothing was changed: use that one, or "
+                "agent.memory.detach() first"
+            )
+        hold = self.hold(agent)
+        last = self._last_agent()
+        if last is not None and last is not agent and last.memory is self:  # let go of, and what it holds is its own
+            last.memory = _working_copy(self.system_prompt, list(self.steps))
+        own = [] if self._served else list(self.steps)  # of one that served another agent they are that one's
+        held = self.system_prompt, list(self.steps), self.journaled_in, self.journaled
+        try:
+            if before is not None:
+                self.system_prompt = before.system_prompt
+                self.steps = [*before.steps, *own]
+                self.journaled_in = getattr(before, "journaled_in", None)
+                self.journaled = getattr(before, "journaled", ())
+            self._learning.attach(agent)
+            if self.session is not None and not self.session.is_attached_to(agent):
+                self.session.attach(agent)
+        except BaseException:
+            hold()
+            self._learning.leave()
+            self.system_prompt, self.steps, self.journaled_in, self.journaled = held
+            raise
+        self._served, self._hold, self._last_agent = True, hold, weakref.ref(agent)
+
+    def detach(self) -> None:
+        """Learn what is left to learn and let go of the agent, and of the session; another agent may come then."""
+        try:
+            self._learning.close()
+        finally:
+            self._hold()
+            if self.session is not None:
+                self.session.detach()
+
+    def _why_not_two(self) -> str:
+        return (
+            "this EnhancedAgentMemory is the memory of another agent, and the steps of both would be mixed: nothing "
+            "was changed. Give each agent one of its own, which costs little: "
+            f"EnhancedAgentMemory({self.long_term.keeper.opened_by()}). Any number share a place and what is "
+            "remembered there, in one process and in many. memory.detach() lets go of the other agent"
+        )
 
     def __enter__(self) -> EnhancedAgentMemory:
         return self
@@ -127,11 +183,9 @@ class EnhancedAgentMemory(ObservedMemory):
         self.close()
 
     def close(self) -> None:
-        """Learn what is left to learn, write what waits, let go of the storage and of the session."""
+        """Learn what is left to learn, write what waits, let go of the agent, the session and the storage."""
         try:
-            self._learning.close()
-            if self.session is not None:
-                self.session.detach()
+            self.detach()
         finally:
             self.long_term.close()
 
@@ -200,45 +254,6 @@ class EnhancedAgentMemory(ObservedMemory):
         """Say whether a recalled memory helped; it weighs in the next recall. False when it is not there."""
         return self.long_term.feedback(key, useful)
 
-    # -- looking at what there is ------------------------------------------------------------------------------
-
-    def get(self, key: str) -> Memory | None:
-        """The memory under a key, archived or not; None where there is none."""
-        return self.long_term.memory(key)
-
-    def items(self, where: Mapping[str, Any] | None = None, *, archived: bool | None = False) -> Iterator[Memory]:
-        """The memories of the scope that fit, one after the other, in the order in which they were first added.
-
-        Any number of them: they are read as you go. `archived=None` gives those that were put away as well, and True
-        these alone. What is changed meanwhile does no harm.
-
-        >>> memory = EnhancedAgentMemory(vector=False)
-        >>> keys = memory.remember_many([{"text": "tea", "meta": {"n": 1}}, {"text": "milk", "meta": {"n": 2}}])
-        >>> [each.value for each in memory.items(where={"n": 2})], memory.count()
-        (['milk'], 2)
-        """
-        return self.long_term.items(where, archived=archived)
-
-    def count(self, where: Mapping[str, Any] | None = None, *, archived: bool | None = False) -> int:
-        """How many memories there are, or fit. (There is no `len`: an empty memory must stay true.)"""
-        return self.long_term.count(where, archived=archived)
-
-    def scopes(self) -> list[ScopeInfo]:
-        """The scopes that are in this place, with how many memories each has; of a store of your own, its one.
-
-        >>> [(each.scope, each.memories) for each in EnhancedAgentMemory(vector=False).scopes()]
-        []
-        """
-        return self.long_term.scopes()
-
-    def update(self, key: str, *, text: str | None = None, meta: Mapping[str, Any] | None = None) -> bool:
-        """Say a memory otherwise, or replace its metadata; False when it is not there.
-
-        It keeps its key, its source and times, how it was used, and whether it is pinned or archived. A new text is
-        found by its own words and meaning.
-        """
-        return self.long_term.update(key, text=text, meta=meta)
-
     # -- forgetting --------------------------------------------------------------------------------------------
 
     def forget(self, key: str) -> bool:
@@ -248,10 +263,6 @@ class EnhancedAgentMemory(ObservedMemory):
     def forget_where(self, where: Mapping[str, Any]) -> int:
         """Delete the memories that fit the filter, archived ones too; returns how many."""
         return self.long_term.forget_where(where)
-
-    def clear(self) -> int:
-        """Delete all memories of this scope, archived and pinned ones too; returns how many. Others stay."""
-        return self.long_term.clear()
 
     def archive(self, key: str) -> bool:
         """Put a memory away: kept, but recalled no more."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
+from smolagents_memory._json import parse_json
 from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.memory.candidates_in_sql import asked_of_sql
@@ -59,6 +60,10 @@ class Keeper(ABC, Generic[AnyBank]):
     @abstractmethod
     def stats(self) -> LongTermStats:
         """What there is to know about the place, and how well it serves."""
+
+    @abstractmethod
+    def opened_by(self) -> str:
+        """What is written to have one more memory at this place."""
 
     def close(self) -> None:
         """Write what waits and let go."""
@@ -152,6 +157,11 @@ class SqlKeeper(Keeper[Bank]):
             **figures(self.traces.served()),
         )
 
+    def opened_by(self) -> str:
+        place = self.vault.database.place
+        where = "agent_memory" if place.in_ram else str(place.path or place)
+        return f"{where!r}, scope={parse_json(self.bank.name) if self.bank.name else {'user': '…'}}"
+
     def close(self) -> None:
         super().close()
         with self._lock:
@@ -199,6 +209,9 @@ class StoreKeeper(Keeper[StoreBank]):
             counted=HERE,
             **figures(self.traces.served()),
         )
+
+    def opened_by(self) -> str:
+        return "long_term=…, vector_store=…"
 
     def close(self) -> None:
         super().close()

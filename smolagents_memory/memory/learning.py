@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
-from smolagents_memory._errors import SmolagentsMemoryError, UnsupportedValueError
+from smolagents_memory._errors import AttachError, SmolagentsMemoryError, UnsupportedValueError
 from smolagents_memory._events import Event
 from smolagents_memory._listener import Listener, Run
 from smolagents_memory._log import logger
@@ -54,29 +55,64 @@ class Learning(Listener):
         self._learnt: tuple[Any, Any] = (None, None)  # the task whose run was learnt from last, and up to which action
         self._injected: set[str] = set()  # keys brought in during this run
         self._waiting: list[tuple[set[str], Memory]] = []  # recalled, and not yet seen in use
-        self._agents: list[tuple[Any, Callable[[], None]]] = []
+        self._agent: Callable[[], Any] = lambda: None  # a weak reference to the agent that it serves
+        self._off_watch: Callable[[], None] = lambda: None
         self._running: set[Run] = set()
         self._off: Any = None
 
     def attach(self, agent: Any) -> None:
         """Watch the runs of an agent."""
-        if any(each is agent for each, _ in self._agents):
-            return
-        self._agents.append((agent, watch(agent, self)))
-        if self._off is None:
-            self._off = self._memory.on("steps_changed", self._changed)
+        self._running.clear()
+        self._injected.clear()
+        self._waiting.clear()
+        self._off_watch = watch(agent, self)
+        self._agent = weakref.ref(agent)
+        self._off = self._memory.on("steps_changed", self._changed)
+
+    def serves(self, agent: Any) -> bool:
+        """Whether it is this agent's."""
+        return agent is not None and self._agent() is agent
 
     def close(self) -> None:
-        """Learn what is left, and leave the agents alone."""
+        """Learn what is left, and leave the agent alone."""
         self.learn()
-        for _, off in self._agents:
-            off()
-        self._agents.clear()
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave the agent alone."""
+        self._off_watch()
+        self._agent = self._off_watch = lambda: None
         if self._off is not None:
             self._off()
             self._off = None
 
+    def memory_replaced(self, agent: Any, before: Any) -> None:
+        """Somebody took the memory off the agent: learn what is left, and say that this was it."""
+        if agent.memory is self._memory:
+            if getattr(before, "heard", False):
+                logger.warning(
+                    "somebody listens to the memory that the agent had before, and hears nothing any more: listen to "
+                    "the new one, agent.memory.on(…)"
+                )
+        elif self.serves(agent):
+            logger.warning(
+                "agent.memory is a %s now: the EnhancedAgentMemory that was there recalls and learns no more for this "
+                "agent. Set its steps instead (agent.memory.steps = …)",
+                type(agent.memory).__name__,
+            )
+            self._memory.detach()
+
     # -- a run's course ----------------------------------------------------------------------------------------
+
+    def run_announced(self, run: Run) -> None:
+        """One at a time: of two the steps would be mixed."""
+        if run.beside:
+            run.refuse(
+                AttachError(
+                    "this agent is in the middle of a run in another thread, and the steps of both would be mixed: "
+                    "this run was not begun. Wait for the other, or give each thread an agent and a memory of its own"
+                )
+            )
 
     def run_begins(self, run: Run) -> None:
         """Recall for its task, unless that was done before."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, AgentMemory, MemoryStep, TaskStep
 
+from smolagents_memory import _turns as turns
 from smolagents_memory._errors import SessionConflictError, SessionError, SessionStorageError
 from smolagents_memory._listener import Run
 from smolagents_memory._log import logger
@@ -27,7 +28,7 @@ from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
 from smolagents_memory.sessions.states import KeptStates
 from smolagents_memory.steps.kinds import is_task
 from smolagents_memory.steps.notes import NoteStep
-from smolagents_memory.upstream import namespace_of
+from smolagents_memory.upstream import namespace_of, who_watches
 from smolagents_memory.variables.restore import RestoreReport
 from smolagents_memory.variables.runtime import Runtime, fold, forget_runtime, overridden_names, restore_runtime
 
@@ -42,8 +43,16 @@ _OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled")
 class Attachment(Follower):
     """Keeps one agent's journal: restores it, follows the agent, and lets go of it at the end."""
 
+    _told_of_reset = False
+
     def __init__(self, session: Session, agent: Any, position: Position, restored: Restored) -> None:
         self.session, self.agent = session, agent
+        for other in who_watches(agent):
+            if isinstance(other, Attachment):
+                raise SessionError(
+                    f"this agent is attached to session {other.session.session_id!r} already, and session "
+                    f"{session.session_id!r} was left as it is: detach the other one first"
+                )
         self._overridden = overridden_names(restored.runtime)
         self._place = (str(session.database), session.session_id)
         self.journal = Journal(session.database, position, restored.runtime, fold)
@@ -107,11 +116,6 @@ class Attachment(Follower):
 
     def check_ownership(self) -> None:
         """Raise SessionConflictError if somebody else has taken the session over, or it is a parent's."""
-        if self.journal.position.lease.is_inherited:
-            raise SessionConflictError(
-                f"session {self.session.session_id!r} is attached in the process that this one was forked from, and "
-                "goes on there: attach another one here, or a fork of it (session.fork)"
-            )
         try:
             self.journal.check_ownership()
         except SessionStorageError as error:
@@ -119,11 +123,29 @@ class Attachment(Follower):
 
     def run_announced(self, run: Run) -> None:
         """A run is about to begin: the place where a conflict is told, and what a task that goes on has lost."""
+        self.look_at_memory(self.agent)
+        if run.beside and not any(turn.agent is self.agent for turn in turns.within()):
+            run.refuse(
+                SessionError(
+                    f"the agent of session {self.session.session_id!r} is in the middle of a run in another thread, "
+                    "and the steps of both would be mixed: this run was not begun. Wait for the other, or give each "
+                    "thread an agent and a session of its own"
+                )
+            )
+            return
         try:
             self.check_ownership()
         except SessionConflictError as error:
             run.refuse(error)
             return
+        if run.reset_unasked and self.agent.memory.steps and not self._told_of_reset:
+            self._told_of_reset = True
+            logger.warning(
+                "run(task) begins a new conversation, and the %d steps of session %r leave the prompt (the session "
+                "keeps them): run(task, reset=False), or session.run(task), goes on with them",
+                len(self.agent.memory.steps),
+                self.session.session_id,
+            )
         self.log.announced, self.runner = run.max_steps, threading.get_ident()
         namespace = namespace_of(self.agent)
         self._there = set(namespace.variables) if namespace is not None else set()
@@ -141,7 +163,8 @@ class Attachment(Follower):
 
     def run_ends(self, run: Run) -> None:
         """Note how."""
-        self.run_ended(run, self.journal, self.log)
+        if run.refusal is None:  # else it never began
+            self.run_ended(run, self.journal, self.log)
 
     def _tell_what_is_missing(self) -> None:
         note = self.report.note()
@@ -176,14 +199,15 @@ class Attachment(Follower):
     def flush(self) -> None:
         """Find edits, write everything, raise what prevents it."""
         self.journal.blobs.forget_images()  # somebody may have painted on one
-        memory = self.agent.memory
-        if isinstance(memory, ObservedMemory):
-            memory.flush()
+        self.look_at_memory(self.agent)
+        self.memory.flush()
         self.journal.find_painted_images()
         self._note_runtime(None)
         self.states.flush()
         self.managed.flush()
         self.journal.flush()
+        if self.replaced is not None:
+            raise self.replaced
 
     def end(self) -> None:
         """Write everything and let go."""
@@ -201,9 +225,7 @@ class Attachment(Follower):
         if self.journal.error is None:
             self.journal.commit()
         self.states.let_go()
-        memory = self.agent.memory
-        if isinstance(memory, ObservedMemory):
-            memory.journaled = tuple(memory.steps) if self.journal.error is None else ()
+        self.memory.journaled = tuple(self.memory.steps) if self.journal.error is None else ()
         if self.journal.position.lease.is_inherited:
             return  # there is nothing of one's own to let go of
         try:

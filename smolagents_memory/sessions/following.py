@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from operator import is_not
+from types import SimpleNamespace
 from typing import Any
 
 from smolagents.memory import ActionStep, AgentMemory, MemoryStep, TaskStep
 
+from smolagents_memory._errors import AttachError, SessionError
 from smolagents_memory._listener import ANSWERED, FAILED, INTERRUPTED, Listener, Run
+from smolagents_memory._log import logger
 from smolagents_memory.history.observed import (
     STALE_STEPS_CHANGED,
     STEP_EDITED,
@@ -48,6 +53,10 @@ class Follower(Listener):
 
     shared = False
     runner: int | None = None  # the thread that runs the agent
+    memory: ObservedMemory
+    _strange: Any = None  # a memory that cannot be followed
+    _moving = False
+    replaced: SessionError | None = None  # what there is to say of a memory that somebody put in the place of it
 
     def kept(self) -> tuple[Journal, RunLog] | None:
         """The journal and the run log for what happens now, or None where nobody keeps it."""
@@ -58,20 +67,75 @@ class Follower(Listener):
 
     def follow(self, agent: Any) -> None:
         """Listen to an agent and its memory."""
-        memory = self.memory = observed(agent)
-        self._off = [
-            watch(agent, self),  # the only one that may fail
+        memory = observed(agent)
+        hold = memory.hold(agent)
+        try:
+            self._off = watch(agent, self)
+        except BaseException:
+            hold()
+            raise
+        self._listen(memory, hold)
+
+    def _listen(self, memory: ObservedMemory, hold: Callable[[], None]) -> None:
+        self.memory = memory
+        self._heard = [
+            hold,
             memory.on_first(STEPS_CHANGED, self._changed),
             memory.on_first(STEP_EDITED, self._edited),
             memory.on_first(SYSTEM_PROMPT_CHANGED, self._prompted),
         ]
         if self.shared:  # one call's reset replaces the list into which another one is just about to put its task
-            self._off.append(memory.on_first(STALE_STEPS_CHANGED, self._missed))
+            self._heard.append(memory.on_first(STALE_STEPS_CHANGED, self._missed))
 
     def leave(self) -> None:
         """Listen no more; edits that were not told yet are told first."""
-        for off in self._off:
+        self._off()
+        self._hear_no_more()
+
+    def _hear_no_more(self) -> None:
+        for off in self._heard:
             off()
+        self._heard = []
+
+    def memory_replaced(self, agent: Any, before: Any) -> None:
+        """Go on with what the agent has now, if that can be; only a memory that takes over needs no word."""
+        given, old = agent.memory, self.memory
+        if given is old or given is self._strange or self._moving:
+            return
+        self._moving = True
+        try:
+            self._hear_no_more()
+            memory = observed(agent)  # which puts one in the place of a plain one
+            self._listen(memory, memory.hold(agent))
+        except (AttachError, TypeError) as error:
+            self._strange = given
+            self._complain(f"{error}. What happens from now on is not journaled")
+            return
+        finally:
+            self._moving = False
+        if self.kept() is None:
+            return
+        if not getattr(given, "takes_over", False):
+            self._complain("What it holds is journaled in the place of what was there")
+        steps = SimpleNamespace(start=0, removed=tuple(old.steps), added=tuple(memory.steps), reset=False)
+        if len(steps.removed) != len(steps.added) or any(map(is_not, steps.removed, steps.added)):
+            self._changed(steps)
+        if old.system_prompt.system_prompt != memory.system_prompt.system_prompt:
+            self._prompted(memory)
+        self._save()
+
+    def _complain(self, what: str) -> None:
+        if self.replaced is None:
+            self.replaced = SessionError(
+                f"agent.memory was replaced while a session was attached. {what}; set its steps instead "
+                "(agent.memory.steps = …), attach an EnhancedAgentMemory, or attach the session afterwards"
+            )
+            logger.error("%s", self.replaced)
+
+    def look_at_memory(self, agent: Any) -> None:
+        """Where nobody told of it: whether the agent has the memory that is followed."""
+        if agent.memory is not self.memory:
+            self.memory_replaced(agent, self.memory)
 
     def run_ended(self, run: Run, journal: Journal, log: RunLog) -> None:
         """Note how a run ended."""
@@ -80,6 +144,7 @@ class Follower(Listener):
 
     def before_callbacks(self, agent: Any, step: MemoryStep) -> None:
         """Keep a step as it is before any callback cuts it."""
+        self.look_at_memory(agent)
         kept, self.runner = self.kept(), threading.get_ident()
         if kept is not None and hasattr(step, "timing"):  # a final answer is no step of the journal's
             kept[0].before_callbacks(step)

@@ -249,20 +249,32 @@ class Journal:
     def check_ownership(self) -> None:
         """Raise SessionConflictError if somebody else has taken the session over."""
         with self._writing:
+            if self.position.lease.is_inherited:
+                raise self._not_ours()
             self._write()
             with self.database.reading(self.position.file) as connection:
                 if not is_ours(connection, self.position):
                     raise self._lost()
 
     def _lost(self) -> SessionConflictError:
-        self._conflict = SessionConflictError(
-            f"session {self.position.name!r} has another writer, or was deleted, since it was attached here. The "
-            "agent's memory is untouched: keep it with SessionManager.save_session under another name, or detach "
-            "and attach again to see what the other one wrote"
-        )
+        self._conflict = self._not_ours()
         with self.lock:
             self._pending.clear()
         return self._conflict
+
+    def _not_ours(self) -> SessionConflictError:
+        if self.position.lease.is_inherited:
+            why = (
+                "is attached in the process that this one was forked from, and goes on there: attach another one "
+                "here, or a fork of it (session.fork)"
+            )
+        else:
+            why = (
+                "has another writer, or was deleted, since it was attached here. The agent's memory is untouched: "
+                "keep it with SessionManager.save_session under another name, or detach and attach again to see what "
+                "the other one wrote"
+            )
+        return SessionConflictError(f"session {self.position.name!r} {why}")
 
     def _write(self) -> None:
         if self._conflict is not None:

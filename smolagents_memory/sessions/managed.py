@@ -92,6 +92,8 @@ class _Caller(Listener):
 
     def tool_call_begins(self, call: ToolCall) -> None:
         """A managed agent is called: when its turn has come; or a tool, which may call one."""
+        if self.is_of_another():
+            return
         above, managed = turns.above(call.agent), getattr(call.agent, "managed_agents", {}).get(call.name)
         if managed is None:
             if above is not None:
@@ -99,9 +101,14 @@ class _Caller(Listener):
             return
         wait = self.wait and id(managed) in self.agents.followers  # the agent that all began with has its run already
         try:
-            self.stays[id(call)] = turns.take(managed, above, wait=wait)
+            self.stays[id(call)] = turns.take(managed, above, wait=wait, by=self.agents)
         except SessionError as error:
             call.fail(AgentToolExecutionError(str(error), call.agent.logger))
+
+    def is_of_another(self) -> bool:
+        """Whether this thread is within a call of another session's: agents may be managed by several."""
+        here = next(iter(turns.within()), None)
+        return here is not None and here.by not in (None, self.agents)
 
     def tool_call_ends(self, call: ToolCall) -> None:
         """It is the next one's turn."""
@@ -133,6 +140,9 @@ class _ManagedAgent(_Caller, Follower):
 
     def run_announced(self, run: Run) -> None:
         """A call begins, when its turn has come. Within a call of its own the steps belong to that one."""
+        if self.is_of_another():
+            return
+        self.look_at_memory(self._agent)
         within, self.runner = next(iter(turns.within()), None), threading.get_ident()
         try:
             stay = self.stays[id(run)] = turns.take(self._agent, within, wait=self.wait)
@@ -188,6 +198,8 @@ class _ManagedAgent(_Caller, Follower):
         for journal in [call.journal for call in self.calls.values()] + self._failed:
             journal.flush()
         self._failed.clear()
+        if self.replaced is not None:
+            raise self.replaced
 
     def leave(self) -> None:
         """Let go of the agent, and of calls that have not ended."""

@@ -23,6 +23,7 @@ from smolagents_memory.sessions.attachment import Attachment, describe_agent, pu
 from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore, unpacked_changes
 from smolagents_memory.sessions.resume import resume
 from smolagents_memory.sessions.runs import Run, described
+from smolagents_memory.sessions.waiting import when_free
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 
@@ -76,17 +77,22 @@ class Session:
 
     # -- journaling --------------------------------------------------------------------------------------------
 
-    def attach(self, agent: Any, *, take_over: bool = False) -> Session:
+    def attach(self, agent: Any, *, take_over: bool = False, wait: float = 0) -> Session:
         """Restore what is there into the agent, then journal all that happens to it, until `detach`.
 
         Best used as a context: `with session.attach(agent): …`. A plain AgentMemory is replaced by its drop-in
         ObservedMemory. An agent that already has steps begins the session with them if the session is new; if it is
         not, they must be of this session, or nothing is attached. Raises SessionConflictError while somebody else is
-        attached; `take_over` shuts the other one out.
+        attached; `wait` is how many seconds to wait for that to end, in this process first come first served;
+        `take_over` shuts the other one out.
         """
         if self._attachment is not None:
             raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
-        position = directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over)
+        position = when_free(
+            (self.database.place.key, self.session_id),
+            lambda: directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over),
+            0 if take_over else wait,
+        )
         try:
             restored = self._read()
             self._attachment = Attachment(self, agent, position, restored)
@@ -94,6 +100,29 @@ class Session:
             directory.let_go(self.database, position)
             raise
         return self
+
+    def is_attached_to(self, agent: Any) -> bool:
+        """Whether it keeps what happens to this agent."""
+        return self._attachment is not None and self._attachment.agent is agent
+
+    def run(self, task: str, **options: Any) -> Any:
+        """`agent.run(task, reset=False)` of the attached agent: it goes on with the conversation.
+
+        >>> from smolagents import CodeAgent
+        >>> from smolagents_memory import Session
+        >>> from smolagents_memory.testing import ScriptedModel, code
+        >>> agent = CodeAgent([], ScriptedModel([code("final_answer(1)"), code("final_answer(2)")]), verbosity_level=0)
+        >>> with Session("ann").attach(agent) as session:
+        ...     session.run("Say one."), session.run("And the next?")
+        (1, 2)
+        >>> len(agent.memory.steps)
+        4
+        """
+        if self._attachment is None:
+            raise SessionError(
+                f"session {self.session_id!r} is not attached to an agent: with session.attach(agent): session.run(…)"
+            )
+        return self._attachment.agent.run(task, **{"reset": False, **options})
 
     def detach(self) -> None:
         """Write what is still to be written, raise what prevents it, let go of the agent; it keeps its memory."""
@@ -153,6 +182,7 @@ class Session:
         answers: Mapping[str, Any] | None = None,
         max_steps: int | None = None,
         take_over: bool = False,
+        wait: float = 0,
     ) -> Any:
         """Go on with the task that was interrupted, and return its answer, as `agent.run` would have.
 
@@ -164,7 +194,7 @@ class Session:
         if self._attachment is None:
             if not self.exists():
                 raise SessionNotFoundError(f"there is no session {self.session_id!r} to resume in {self.database}")
-            with self.attach(agent, take_over=take_over):
+            with self.attach(agent, take_over=take_over, wait=wait):
                 return self.resume(agent, answers=answers, max_steps=max_steps)
         return resume(self._attachment, answers or {}, max_steps)
 

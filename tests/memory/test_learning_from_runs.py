@@ -157,6 +157,7 @@ def test_auto_recall_puts_one_note_after_the_task_and_nothing_when_nothing_is_re
     assert kinds == ["TaskStep", "NoteStep", "ActionStep"]
     assert "> The coffee machine on floor three" in agent.memory.steps[1].text
     assert "Parking" not in agent.memory.steps[1].text
+    memory.detach()
     agent = coder(memory, [code("final_answer('H2O')")])
     agent.run("Name the chemical formula of benzene.")
     assert [type(step).__name__ for step in agent.memory.steps] == ["TaskStep", "ActionStep"]
