@@ -130,7 +130,7 @@ class SqlKeeper(Keeper[Bank]):
             draft = Draft(Record(key, text), " ".join(words(text)))
             if vectors is not None:
                 (draft.vectors,) = vectors.of_documents([text])
-        return self.bank.replace(key, draft, meta, vectors.name if vectors is not None else None)
+        return self.bank.reword(key, draft, meta, vectors.name if vectors is not None else None)
 
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         reread(self.vault.database, anew=True, show=show)
@@ -189,7 +189,7 @@ class StoreKeeper(Keeper[StoreBank]):
         self.bank.put(drafts)
 
     def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
-        return self.bank.replace(key, None if text is None else Draft(Record(key, text)), meta, None)
+        return self.bank.reword(key, None if text is None else Draft(Record(key, text)), meta, None)
 
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         return {"embedded": self.bank.complete(), "rebuilt": 0}

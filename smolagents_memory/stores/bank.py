@@ -251,7 +251,7 @@ class Bank:
                     connection.execute(delete(tables.items).where(_items.id.in_(some)))
             return found
 
-    def replace(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
+    def reword(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
         """Give a memory another text (with its words and vectors), other metadata, or both; whether it is there."""
         with writing_memories(self.database) as connection:
             old = next(self._by_keys(connection, [key]), None)

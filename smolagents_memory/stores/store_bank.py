@@ -139,7 +139,7 @@ class StoreBank:
         """Pin or unpin a memory; whether it is there."""
         return bool(self._edit([key], lambda record: replace(record, pinned=pinned)))
 
-    def replace(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
+    def reword(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
         """Give a memory another text, other metadata, or both; whether it is there."""
 
         def changed(record: Record) -> Record:
