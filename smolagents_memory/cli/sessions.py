@@ -73,21 +73,30 @@ def show(
     run: Annotated[int | None, typer.Option(help="What an earlier run left, by its number.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a session: its runs, and its steps as a report in Markdown.
+    """Show a session: its runs, and every step that was journaled, as it came, as a report in Markdown.
 
     Example: smolagents-memory show user-42 --run 1
     """
     from smolagents_memory.codec.encoding import encode_step
     from smolagents_memory.insight.report import to_markdown
+    from smolagents_memory.sessions.transcript import JournaledStep
 
     session = _session(storage, session_id)
-    steps = session.steps(run)
+    told = list(session.transcript()) if run is None else [JournaledStep(step, step) for step in session.steps(run)]
     if as_json:
         runs = [dataclasses.asdict(each) for each in session.runs()]
-        app.print_json({"session": session_id, "runs": runs, "steps": [encode_step(step) for step in steps]})
+        steps = [{**encode_step(each.original), "left": each.left, "run": each.run or run} for each in told]
+        app.print_json({"session": session_id, "runs": runs, "steps": steps})
         return
     rows = [[r.number, r.state, _time(r.started), r.steps, r.task, r.error or r.answer] for r in session.runs()]
     app.print_table(["run", "state", "started", "steps", "task", "answer or error"], rows, "No runs yet.")
+    dropped, changed = (sum(each.left == how for each in told) for how in ("dropped", "changed"))
+    if dropped or changed:
+        app.say(
+            f"\n{len(told)} steps, each as it came; of these {dropped} were dropped from the agent's memory and "
+            f"{changed} changed there."
+        )
+    steps = [each.original for each in told]
     app.console().print()
     app.console().print(to_markdown(steps, title=f"Session {session_id}"), markup=False, highlight=False)
 
@@ -99,14 +108,15 @@ def replay(
     speed: Annotated[float | None, typer.Option(help="1 for the pace of the run; without it all at once.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run on the terminal as the agent's own logger showed it.
+    """Show a session or a file on the terminal as the agent's own logger showed it, each step as it came.
 
     Example: smolagents-memory replay user-42 --speed 10
     """
     from smolagents_memory.insight.conversation import conversation
     from smolagents_memory.insight.playback import replay as play
+    from smolagents_memory.insight.recorded import read_all
 
-    told: Any = source if Path(source).is_file() else _session(storage, source)
+    told: Any = read_all(source if Path(source).is_file() else _session(storage, source))
     if as_json:
         app.print_json([{"role": str(m.role), "content": m.content} for m in conversation(told)])
         return
@@ -114,12 +124,20 @@ def replay(
 
 
 @command("export")
-def export(session_id: SessionId, path: PathOut, storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+def export(
+    session_id: SessionId,
+    path: PathOut,
+    all_steps: Annotated[
+        bool, typer.Option("--all", help="Every step that was journaled, as it came, instead of what is in memory.")
+    ] = False,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
     """Write a session's memory as a portable file.
 
-    Example: smolagents-memory export user-42 user-42.jsonl.gz
+    Example: smolagents-memory export user-42 user-42.jsonl.gz --all
     """
-    written = _session(storage, session_id).export(path)
+    written = _session(storage, session_id).export(path, all_steps=all_steps)
     _tell_written(f"Session {session_id!r}", written, as_json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,21 +16,29 @@ from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
+from smolagents_memory.memory.recalling import Fits
 from smolagents_memory.memory.serving import LongTermStats, Watch
+from smolagents_memory.memory.trust import inherit, made_of, provenance_in
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import chosen, compiled
-from smolagents_memory.stores.records import Record, ScopeInfo
+from smolagents_memory.stores.records import CONFIRMED, USUAL, Record, ScopeInfo
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
 from smolagents_memory.stores.vault import open_vault
 
 
 DEFAULT_FOLDER = "agent_memory"
+_NOTED: dict[str, dict[str, Any]] = {
+    "pin": {"pinned": True},
+    "unpin": {"pinned": False},
+    "confirm": {"trust": CONFIRMED},
+}
 
-_ITEM = {"text", "key", "importance", "meta", "source", "kind"}
+_PASSED_OVER = 30  # memories that stand in the prompt, say, before what comes after them is not looked for
+_ITEM = {"text", "key", "importance", "meta", "source", "kind", "origin", "tools", "made_of", "trust"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,9 @@ class Memory(Hit[Any]):
     created: float = 0.0
     importance: float = 1.0
     relevance: float = 0.0  # how sure it is, from 0 to 1, that it has to do with the query at all
+    origin: str = "user"  # who wrote it: user, agent, tool, document or import
+    trust: int = USUAL  # 0: comes when asked for; 1: unasked, too; 2: a person confirmed it
+    tools: tuple[str, ...] = ()  # whose text it holds, or was made of
     archived: float | None = None  # since when it is put away
     pinned: bool = False
 
@@ -85,7 +96,7 @@ def opened_keeper(
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
         vault.checked = True
-        keeper.complete()
+        keeper.opened()
     return keeper
 
 
@@ -108,6 +119,7 @@ class LongTerm:
         now = self.clock()
         records = [self._record(item, now) for item in items]
         self._rename({record.key: record for record, named in records if not named})
+        inherit([record for record, _ in records], self.keeper.bank.get_many)
         keys = [record.key for record, _ in records]
         if keys:
             unnamed = {record.key for record, named in records if not named}
@@ -116,19 +128,18 @@ class LongTerm:
         return keys
 
     def remember_document(self, text: str, source: str) -> list[str]:
-        """Keep a text in neighbouring parts; parts of an earlier version that are no more are forgotten."""
-        parts = parts_of(text)
-        name = _digest(source)
-        keys = [f"d-{name}-{number}" for number in range(len(parts))]
-        old = [
-            r.key for r in self.keeper.records(archived=None) if r.source == source and r.key.startswith(f"d-{name}-")
-        ]
-        self.forget(sorted(set(old) - set(keys)))
-        items = [
-            {"text": part, "key": key, "source": source, "kind": "document", "meta": {"part": n, "parts": len(parts)}}
-            for n, (key, part) in enumerate(zip(keys, parts, strict=True))
-        ]
-        return self.remember(items)
+        """Keep a text in neighbouring parts, in the place of those of an earlier version: all of it, or nothing."""
+        parts, prefix, now = parts_of(text), f"d-{_digest(source)}-", self.clock()
+        records = []
+        for n, part in enumerate(parts):
+            item = {"text": part, "key": f"{prefix}{n}", "source": source, "kind": "document", "origin": "document"}
+            records.append(self._record({**item, "meta": {"part": n, "parts": len(parts)}}, now)[0])
+        gone = self.keeper.replace(source, prefix, records)
+        keys = [record.key for record in records]
+        for event, told in (("forgotten", gone), ("added", keys)):
+            if told:
+                self._tell(event, keys=told)
+        return keys
 
     def recall(
         self,
@@ -138,18 +149,25 @@ class LongTerm:
         where: Mapping[str, Any] | None = None,
         explain: bool = False,
         at_least: float = 0.0,
+        trusted: Collection[str] | None = None,
+        unless: Callable[[Record], bool] | None = None,
     ) -> list[Memory]:
-        """The best memories; with `at_least`, only those whose relevance reaches it."""
-        fits, k = compiled(where), checked_top_k(k)
+        """The best memories; with `at_least`, only those whose relevance reaches it; none for which `unless` holds.
+
+        With `trusted`, tools that are the program's own, only those that may come unasked.
+        """
+        fits, k = _fits(where, trusted), checked_top_k(k)
         now = self.clock()
-        found = [each for each in self.keeper.recall(checked_query(query), k, now, fits) if each.relevance >= at_least]
+        found = self.keeper.recall(checked_query(query), k + _PASSED_OVER if unless else k, now, fits)
+        found = [each for each in found if each.relevance >= at_least and not (unless and unless(each.record))][:k]
         if k and query.strip():
             self._count([each.record for each in found], now)
         memories = [
             Memory(
                 each.record.key, each.record.value, round(each.score, 6), each.record.meta,
                 each.parts if explain else {}, each.record.kind, each.record.source, each.record.created,
-                each.record.importance, each.relevance, pinned=each.record.pinned,
+                each.record.importance, each.relevance, each.record.origin, each.record.trust,
+                tuple(each.record.tools), pinned=each.record.pinned,
             )
             for each in found
         ]  # fmt: skip
@@ -216,6 +234,12 @@ class LongTerm:
 
     # -- forgetting --------------------------------------------------------------------------------------------
 
+    def revoke(self, source: str | None, key: str | None) -> list[str]:
+        """Delete what came from a source or tool, or one memory, and all that was made of it; the keys."""
+        if (source is None) == (key is None) or not isinstance(source if key is None else key, str):
+            raise UnsupportedValueError("name what is revoked: source=… (a source or a tool) or key=…; nothing was")
+        return self.forget(made_of(self.keeper.records(archived=None), source, key))
+
     def forget(self, keys: Sequence[str]) -> list[str]:
         """Delete; the keys that were there."""
         names = [checked_key(key) for key in keys]
@@ -238,10 +262,10 @@ class LongTerm:
         return count
 
     def change(self, keys: Sequence[str], what: str) -> list[str]:
-        """ "archive", "restore", "pin" or "unpin"; the keys that this changed."""
+        """ "archive", "restore", "pin", "unpin" or "confirm"; the keys that this changed."""
         names, bank = [checked_key(key) for key in keys], self.keeper.bank
-        if what in ("pin", "unpin"):
-            return [key for key in names if bank.pin(key, what == "pin")]
+        if what in _NOTED:
+            return [key for key in names if bank.note(key, **_NOTED[what])]
         changed: list[str] = bank.restore(names) if what == "restore" else bank.archive(names, self.clock())
         if changed and what == "archive":
             self._tell("archived", keys=changed)
@@ -266,8 +290,7 @@ class LongTerm:
         self.keeper.bank.settle_times(now)
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
-        if not self.keeper.bank.erase():
-            logger.warning("a reader has the database open: bytes of deleted memories stay until purge runs again")
+        self.keeper.erase()  # what prevents it is said there
         return gone
 
     def stats(self) -> LongTermStats:
@@ -309,11 +332,12 @@ class LongTerm:
             raise UnsupportedValueError(
                 f"a kind is a text of whole characters, such as 'failure', not {kind!r:.40}; nothing was written"
             )
-        key, text, meta = given.get("key"), given["text"], checked_meta(given.get("meta"))
+        key, text, meta = given.get("key"), str(given["text"]), checked_meta(given.get("meta"))
         pack(meta, "metadata")
+        origin, trust, made = provenance_in(given)
         record = Record(
             checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, kind,
-            source, float(importance), now, now,
+            source, float(importance), now, now, origin=origin, trust=trust, made_of=made,
         )  # fmt: skip
         return record, key is not None
 
@@ -322,8 +346,16 @@ def _as_memory(record: Record) -> Memory:
     """A record that nobody looked for by a query."""
     return Memory(
         record.key, record.value, 0.0, record.meta, {}, record.kind, record.source, record.created, record.importance,
-        archived=record.archived, pinned=record.pinned,
+        origin=record.origin, trust=record.trust, tools=tuple(record.tools), archived=record.archived,
+        pinned=record.pinned,
     )  # fmt: skip
+
+
+def _fits(where: Mapping[str, Any] | None, trusted: Collection[str] | None) -> Fits | None:
+    fits = compiled(where)
+    if fits is None and trusted is None:
+        return None
+    return lambda record: (trusted is None or record.comes_unasked(trusted)) and (fits is None or fits(record.view()))
 
 
 def _digest(text: str) -> str:

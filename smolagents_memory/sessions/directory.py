@@ -161,8 +161,14 @@ def remove(connection: Connection, session: int) -> None:
     delete_orphans(connection)
 
 
-def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
-    """A new session that holds all that another one held at a revision; its blobs are shared."""
+def copy(
+    connection: Connection, source: Any, name: str, *, until: int | None = None, last_record: int | None = None
+) -> int:
+    """A new session that holds all that another one holds, or held at a revision; its blobs are shared.
+
+    `last_record` is the newest record that was there at that revision.
+    """
+    until = source.revision if until is None else until
     if find_to_write(connection, name) is not None:
         raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
     checkpoint = int(source.checkpoint) if source.checkpoint <= until else 0  # of older ones nobody knows where
@@ -173,6 +179,8 @@ def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
         rows = select(literal(made, table.c.session.type), *columns).where(table.c.session == source.id)
         if "revision" in table.c:
             rows = rows.where(table.c.revision <= until)
+        if table is tables.records and last_record is not None:
+            rows = rows.where(table.c.number <= last_record)
         connection.execute(insert(table).from_select(["session", *(column.name for column in columns)], rows))
     if envelope_of(connection).sealed:
         _seal_anew(connection, made, from_key(source.name), name)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from smolagents.utils import AgentToolExecutionError
 
 from smolagents_memory import _turns as turns
-from smolagents_memory._errors import SessionConflictError, SessionError
+from smolagents_memory._errors import AttachError, SessionConflictError, SessionError
 from smolagents_memory._listener import Listener, Run, ToolCall
 from smolagents_memory._log import logger
 from smolagents_memory._turns import Stay, Turn
 from smolagents_memory.sessions import directory
-from smolagents_memory.sessions.following import Follower
+from smolagents_memory.sessions.following import Follower, introduce
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog
 from smolagents_memory.upstream import watch
@@ -57,13 +57,27 @@ class ManagedAgents:
         self._attachment = attachment
         self.followers: dict[int, _ManagedAgent] = {}
         with ExitStack() as undo:
-            agents = managed_by(attachment.agent)
-            for agent in agents:
-                follower = self.followers[id(agent)] = _ManagedAgent(agent, attachment, self)
-                undo.callback(follower.leave)
-            if agents:
-                undo.callback(watch(attachment.agent, _Caller(self, wait=not attachment.session.concurrent_calls)))
+            self._undo = undo
+            self.look()
             self._undo = undo.pop_all()
+
+    def look(self) -> None:
+        """Follow those that were not there before."""
+        agent = self._attachment.agent
+        new = [each for each in managed_by(agent) if id(each) not in self.followers]
+        if new and not self.followers:
+            self._undo.callback(watch(agent, _Caller(self, wait=not self._attachment.session.concurrent_calls)))
+        for each in new:
+            follower = _ManagedAgent(each, self._attachment, self)
+            self.followers[id(each)] = follower
+            self._undo.callback(follower.leave)
+
+    def look_again(self) -> None:
+        """The same in the middle of a session: one that cannot be followed is no reason not to run."""
+        try:
+            self.look()
+        except (AttachError, SessionError, TypeError) as error:
+            logger.error("calls of a managed agent are not being journaled: %s (the run goes on)", error)
 
     def journal_for(self, turn: Turn | None) -> Journal:
         """The journal of the call that a turn is within, the session's own where there is none."""
@@ -131,6 +145,12 @@ class _ManagedAgent(_Caller, Follower):
         self.calls: dict[Turn, _Call] = {}
         self._failed: list[Journal] = []
         self.follow(agent)
+        introduce(agent, self._session_of_call)
+
+    def _session_of_call(self) -> Any:
+        """The session of the call that runs, to be read."""
+        kept = self.kept()
+        return None if kept is None else self._attachment.session._named(kept[0].position.name)
 
     def kept(self) -> tuple[Journal, RunLog] | None:
         """Those of the call that there is; of several that which this thread is within."""

@@ -17,6 +17,7 @@ from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import Envelope, from_key
 from smolagents_memory.database.places import Durability, Place
 from smolagents_memory.history.files import memory_of
+from smolagents_memory.search.purging import purge
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import describe_agent, store
 from smolagents_memory.sessions.runs import INTERRUPTED, described
@@ -139,7 +140,7 @@ class SessionManager:
         you made yourself (`backup`, `export`) are yours to delete.
         """
         leases.sweep(self.database)
-        maintenance.purge(self.database)
+        purge(self.database)
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
         """Copy the whole database into one SQLite file, also while it is in use; of Postgres as well."""

@@ -25,10 +25,10 @@ POSITIONS = 2**24  # places a source has, a gap at the end included: sources are
 
 _items = tables.items.c
 # what a row and a record have alike
-_HISTORY = ("kind", "importance", "created", "touched", "uses", "useful", "pinned", "archived")
+_HISTORY = ("kind", "importance", "created", "touched", "uses", "useful", "pinned", "archived", "origin", "trust")
 HISTORIES = select(_items.key, *(_items[name] for name in _HISTORY))
 RECORDS = (
-    HISTORIES.add_columns(_items.id, _items.value, _items.form, _items.meta, _items.place)
+    HISTORIES.add_columns(_items.id, _items.value, _items.form, _items.meta, _items.place, _items.made_of)
     .add_columns(tables.sources.c.name.label("source"), tables.scopes.c.name.label("scope"))
     .outerjoin(tables.sources, tables.sources.c.id == _items.source_id)
     .outerjoin(tables.scopes, tables.scopes.c.id == _items.scope_id)
@@ -155,12 +155,14 @@ def record_of(envelope: Envelope, row: Any) -> Record:
     source = None if row.source is None else read_key(row.source)[0]
     value: Any = ""
     meta: dict[str, Any] = {}
+    made_of: Any = {}
     why = "" if is_whole and is_sound(row) else "its key, its kind or one of its numbers is none"
     try:
         if not why:
             value, meta = _contents(envelope, row, row.scope or "", key)
+            made_of = _made_of(envelope, row.made_of, row.scope or "", key)
     except (DecodeError, StoreFormatError, UnicodeDecodeError) as error:
-        why = str(error)
+        value, meta, why = "", {}, str(error)
     if why:
         warn_of_loss(
             f"the memory {key!r} of scope {row.scope!r} is damaged ({why}); it is left out of every result. What is "
@@ -168,7 +170,7 @@ def record_of(envelope: Envelope, row: Any) -> Record:
         )
     place = row.place if isinstance(row.place, int) else None
     told = history(row) if is_sound(row) else {"archived": row.archived}
-    return Record(key, value, meta, source=source, id=row.id, place=place, damaged=bool(why), **told)
+    return Record(key, value, meta, source=source, id=row.id, place=place, made_of=made_of, damaged=bool(why), **told)
 
 
 def history(one: Any) -> dict[str, Any]:
@@ -199,6 +201,13 @@ def _contents(envelope: Envelope, row: Any, scope: str, key: str) -> tuple[Any, 
     else:
         value, meta = envelope.bare(row.value), envelope.bare(row.meta)
     return from_key(value) if row.form & tables.TEXT else unpack(value.decode("ascii")), unpack(meta.decode("ascii"))
+
+
+def _made_of(envelope: Envelope, data: bytes | None, scope: str, key: str) -> dict[str, list[str]]:
+    if data is None:  # most were made of nothing
+        return {}
+    found = unpack(envelope.unpack_bytes(data, Spot("memory_items", scope, key, "made_of")).decode("ascii"))
+    return {name: [str(each) for each in named] for name, named in found.items()}
 
 
 def every_record(database: Database, *which: ColumnElement[bool]) -> Iterator[Record]:
@@ -236,4 +245,7 @@ def contents(envelope: Envelope, record: Record, scope: str) -> dict[str, Any]:
         "form": tables.ENVELOPED | (tables.TEXT if is_text else 0),
         "value": envelope.pack_bytes(value, spot),
         "meta": envelope.pack_bytes(meta, spot._replace(column="meta")) if record.meta or envelope.sealed else b"",
+        "made_of": envelope.pack_bytes(pack(record.made_of).encode("ascii"), spot._replace(column="made_of"))
+        if record.made_of
+        else None,
     }

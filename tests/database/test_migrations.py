@@ -231,3 +231,14 @@ def test_what_was_remembered_before_has_the_origin_that_its_kind_tells(tmp_path:
     assert {(row["trust"], row["made_of"]) for row in rows} == {(1, None)}
     with EnhancedAgentMemory(path, vector=False) as memory:
         assert memory.recall("a note of the kind lesson on pumps", 1)[0].value == "A note of the kind lesson on pumps."
+
+
+def test_memories_of_schema_0003_know_what_they_were_made_of(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    shutil.copy(Path(__file__).parent / "data" / "schema_0003.db", path)
+    with EnhancedAgentMemory(path, vector=False) as memory:
+        told = {hit.key: (hit.origin, hit.trust, hit.tools) for hit in memory.recall("is tea green?")}
+        assert told == {
+            "tea": ("user", 1, ()), "page": ("tool", 2, ("web_search",)), "lesson": ("user", 0, ("web_search",)),
+        }  # fmt: skip
+        assert set(memory.revoke(source="web_search")) == {"page", "lesson"}
