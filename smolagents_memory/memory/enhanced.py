@@ -15,9 +15,9 @@ from smolagents_memory._errors import AttachError
 from smolagents_memory._events import ANY, Events, Listener
 from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
-from smolagents_memory.memory.contents import Contents
 from smolagents_memory.memory.documents import document_of
 from smolagents_memory.memory.forgetting import ForgettingCurve
+from smolagents_memory.memory.holdings import Holdings
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.provenance import all_read
@@ -32,7 +32,7 @@ from smolagents_memory.steps.notes import NoteStep
 _HAPPENINGS = ("added", "recalled", "forgotten", "archived")  # to hear of these, no step need be watched
 
 
-class EnhancedAgentMemory(Contents, ObservedMemory):
+class EnhancedAgentMemory(Holdings, ObservedMemory):
     """Takes the place of `agent.memory` and adds long-term memory: remember, recall, forget, learn from runs.
 
     Working memory is the agent's steps; long-term memory is SQL; its vectors are served by Chroma. Without a path

@@ -9,7 +9,7 @@ from smolagents_memory.memory.long_term import LongTerm, Memory
 from smolagents_memory.stores.records import ScopeInfo
 
 
-class Contents:
+class Holdings:
     """The part of an EnhancedAgentMemory that looks at what there is, whatever was asked for."""
 
     long_term: LongTerm
