@@ -15,7 +15,7 @@ from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of
 from smolagents_memory.database.many import chunks
 from smolagents_memory.search.purging import purge
-from smolagents_memory.stores.clocks import SLACK, due, settle
+from smolagents_memory.stores.clocks import SLACK, due, lies_ahead, settle
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
 from smolagents_memory.stores.recalls import note_help, note_recalls, served
 from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, ScopeInfo, Served, Use
@@ -138,6 +138,10 @@ class Bank:
 
     def settle_times(self, now: float) -> None:
         """Have memories whose times lie ahead of the clock age too."""
+        with self.database.reading() as connection:
+            scope = self.scope_id(connection)
+            if scope is None or not lies_ahead(connection, scope, now):
+                return  # as ever: nobody who writes need be waited for
         with writing_memories(self.database) as connection:
             scope = self.scope_id(connection)
             if scope is not None:

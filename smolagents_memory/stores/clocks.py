@@ -8,6 +8,8 @@ clock of today may be behind: it is believed only after a year.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import Connection, case, func, literal, or_, select, update
 
 from smolagents_memory.database import tables
@@ -25,13 +27,26 @@ def due(noted: float, now: float, every: float) -> bool:
     return not now - every < noted <= now + max(every, SLACK)
 
 
+def lies_ahead(connection: Connection, scope: int, now: float) -> bool:
+    """Whether some times lie ahead, or did when it was last looked."""
+    if connection.execute(select(_scopes.ahead).where(_scopes.id == scope)).scalar() is not None:
+        return True
+    return connection.execute(_ahead(scope, now).limit(1)).first() is not None
+
+
+def _ahead(scope: int, now: float) -> Any:
+    limit = now + SLACK
+    later = or_(_items.created > limit, _items.touched > limit, _items.archived > limit)
+    return select(_items.id).where(_items.scope_id == scope, later)
+
+
 def settle(connection: Connection, scope: int, now: float) -> None:
     """Have what lies ahead age from when that was noticed, if the clock of today can be believed."""
     limit = now + SLACK
     mine = _items.scope_id == scope
     ahead = or_(_items.created > limit, _items.touched > limit, _items.archived > limit)
     since = connection.execute(select(_scopes.ahead).where(_scopes.id == scope)).scalar()
-    if connection.execute(select(_items.id).where(mine, ahead).limit(1)).first() is None:
+    if connection.execute(_ahead(scope, now).limit(1)).first() is None:
         if since is not None:
             _note(connection, scope, None)
         return
