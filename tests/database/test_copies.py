@@ -87,6 +87,7 @@ def test_a_memory_file_is_not_saved_onto_any_database(place: Path) -> None:
     assert len(Session("s", place).steps()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("backup",), ("export", "s")])
 def test_a_command_replaces_no_file_unasked(arguments: tuple[str, ...], place: Path, tmp_path: Path) -> None:
     target = tmp_path / "there"
@@ -145,6 +146,7 @@ def test_what_a_killed_backup_left_goes_with_the_next_one(url: str, tmp_path: Pa
     assert [path.name for path in target.parent.iterdir()] == ["monday.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("purge", ["sessions", "memories", "store", "command"])
 def test_what_a_killed_backup_left_goes_with_every_purge(purge: str, tmp_path: Path) -> None:
     where, target = tmp_path / "place", tmp_path / "kept" / "monday.db"
