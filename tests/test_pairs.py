@@ -507,7 +507,7 @@ def made_place(tmp_path_factory: Any) -> Any:
     return place
 
 
-@pytest.mark.parametrize(("first", "second", "kept"), marked())
+@pytest.mark.parametrize(("first", "second", "kept"), list(marked()))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_pair(tmp_path: Any, made_place: Any, first: str, second: str, kept: bool) -> None:
     wanted = expected(first, second, kept=kept)
