@@ -13,10 +13,11 @@ from smolagents_memory.memory.documents import parts_of
 
 Picture = dict[str, Any]
 CHUNK = 1000  # memories of a long list are written in one transaction
+USUAL = {"memory.db", "memory.db-wal", "memory.db-shm", "memory.db.embedding", "chroma", "chroma.lock"}  # files
 WORDS = "pump valve gauge motor belt filter sensor tank hose rotor".split()
 DOES = {  # and how often
-    "run": 8, "fork": 2, "delete": 2, "remember_many": 4, "remember_document": 3, "forget_where": 2, "reindex": 2,
-    "decay": 2, "purge_faded": 1, "purge": 2, "backup": 2, "restore_backup": 2, "migrate": 2,
+    "run": 8, "fork": 2, "delete": 2, "remember_many": 5, "remember_document": 3, "forget_where": 2, "reindex": 2,
+    "decay": 2, "purge_faded": 2, "purge": 2, "backup": 3, "restore_backup": 2, "migrate": 2,
 }  # fmt: skip
 
 
@@ -61,12 +62,13 @@ class Oracle:
 
     # -- what to do next ---------------------------------------------------------------------------------------
 
-    def next(self) -> tuple[str, tuple[Any, ...]]:
-        """Anything that can be done now."""
-        if self.unfinished and self.chance.random() < 0.5:
+    def next(self, killed: dict[str, int]) -> tuple[str, tuple[Any, ...]]:
+        """Anything that can be done now; rather what was not killed often yet."""
+        if self.unfinished and self.chance.random() < 0.4:
             return self.unfinished
+        weights = [weight / (1 + killed.get(what, 0)) for what, weight in DOES.items()]
         while True:
-            (what,) = self.chance.choices(list(DOES), list(DOES.values()))
+            (what,) = self.chance.choices(list(DOES), weights)
             self.number += 1
             arguments = getattr(self, f"_{what}")()
             if arguments is not None:
@@ -106,7 +108,7 @@ class Oracle:
 
     def _remember_many(self) -> Any:
         count = self.chance.choice([3, 40, 400, CHUNK + 300])
-        bundle, scope = f"b{self.number}", "fading" if count < CHUNK and self.chance.random() < 0.3 else ""
+        bundle, scope = f"b{self.number}", "fading" if count < CHUNK and self.chance.random() < 0.5 else ""
         texts = {f"{bundle}-{n}": f"note {n} of {bundle} on {self.chance.choice(WORDS)}s" for n in range(count)}
         return scope, texts
 
@@ -242,11 +244,9 @@ class Oracle:
 
     def check_files(self) -> None:
         """After a purge nothing lies about that a killed process left."""
-        names = sorted(path.name for path in (self.folder / "backups").iterdir())
-        assert names == sorted(path.name for path in self.backups)
-        assert list((self.folder / "tmp").iterdir()) == []
-        usual = {"memory.db", "memory.db-wal", "memory.db-shm", "memory.db.embedding", "chroma", "chroma.lock"}
-        assert {path.name for path in (self.folder / "place").iterdir()} <= usual
+        for folder, known in (("backups", {path.name for path in self.backups}), ("tmp", set()), ("place", USUAL)):
+            there = {str(path.relative_to(self.folder / folder)) for path in (self.folder / folder).rglob("*")}
+            assert {name for name in there if not name.startswith("chroma/")} <= known, folder
 
 
 def _without(picture: Picture, beginning: str) -> Picture:
@@ -266,7 +266,9 @@ def _difference(found: Picture, may_be: list[Picture], doing: Any) -> str:
         if isinstance(one, list) and isinstance(other, list):
             same = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
             start = min(len(one), len(other)) if same is None else same
-            return f"{len(one)} and {len(other)}, from {start}: {str(one[start:])[:300]}, not {str(other[start:])[:300]}"
+            return (
+                f"{len(one)} and {len(other)}, from {start}: {str(one[start:])[:300]}, not {str(other[start:])[:300]}"
+            )
         return f"{str(one)[:200]}, not {str(other)[:200]}"
 
     nearest = min((differs(each) for each in may_be), key=len)
