@@ -56,7 +56,8 @@ def search(
         hits = memory.recall(query, k, explain=explain)
     if as_json:
         parts = [{"explained": hit.parts} if explain else {} for hit in hits]
-        found = [{"key": hit.key, "value": hit.value, "score": hit.score, "meta": hit.meta} for hit in hits]
+        names = ("key", "value", "score", "meta", "origin", "trust")
+        found = [{name: getattr(hit, name) for name in names} for hit in hits]
         app.print_json([{**one, **part} for one, part in zip(found, parts, strict=True)])
         return
     rows = [[f"{hit.score:.2f}", hit.key, hit.value] for hit in hits]
@@ -73,6 +74,7 @@ def remember(
     file: Annotated[Path | None, typer.Option(help="A document to remember, in neighbouring parts.")] = None,
     importance: Annotated[float, typer.Option(min=0.0, help="How much it matters; 1 is usual.")] = 1.0,
     source: Annotated[str | None, typer.Option(help="Where it comes from.")] = None,
+    origin: Annotated[str, typer.Option(help="Who wrote the text: user, agent, tool, document or import.")] = "user",
     scope: Scope = None,
     storage: Storage = STORAGE,
     as_json: AsJson = False,
@@ -87,7 +89,7 @@ def remember(
         if file is not None:
             keys = memory.remember_document(file, source)
         else:
-            keys = [memory.remember(text, importance=importance, source=source)]
+            keys = [memory.remember(text, importance=importance, source=source, origin=origin)]
     app.tell(
         f"Remembered as {keys[0]}." if len(keys) == 1 else f"Remembered in {len(keys)} parts.", {"keys": keys}, as_json
     )
@@ -114,6 +116,50 @@ def forget(
             memory.purge()
     told = f"The memory {key!r} is forgotten{' and purged' if purge else ''}."
     app.tell(told, {"forgotten": key, "purged": purge}, as_json)
+
+
+@command("confirm")
+def confirm(
+    key: Annotated[str, typer.Argument(help="The memory's key, as `search` shows it.", show_default=False)],
+    scope: Scope = None,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Vouch for a memory that a tool returned: from then on it may come unasked.
+
+    Example: smolagents-memory confirm m-3f9c2a
+    """
+    with _memory(storage, scope) as memory:
+        if not memory.confirm(key):
+            app.fail(f"there is no memory {key!r}; `smolagents-memory search` shows keys")
+    app.tell(f"The memory {key!r} is confirmed.", {"confirmed": key}, as_json)
+
+
+@command("revoke")
+def revoke(
+    source: Annotated[str | None, typer.Option(help="A source: a run, a document, a tool's name.")] = None,
+    key: Annotated[str | None, typer.Option(help="A memory's key instead.")] = None,
+    purge: Annotated[bool, typer.Option(help="Make sure that no byte of it is left in the files.")] = False,
+    scope: Scope = None,
+    yes: Yes = False,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Forget what came from a source, and all that was made of it.
+
+    Example: smolagents-memory revoke --source web_search --yes
+    """
+    if (source is None) == (key is None):
+        app.fail("name what is revoked: --source web_search, or --key m-3f9c2a")
+    with _memory(storage, scope) as memory:
+        app.confirm(f"What came from {source or key!r} and all that was made of it will be deleted. Go ahead?", yes)
+        gone = memory.revoke(source=source, key=key)
+        if purge:
+            memory.purge()
+    told = (
+        f"{len(gone)} {'memory is' if len(gone) == 1 else 'memories are'} forgotten{' and purged' if purge else ''}."
+    )
+    app.tell(told, {"revoked": gone, "purged": purge}, as_json)
 
 
 @command("reindex")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 
-HEAD = "0002"  # the newest revision in migrations/versions
+HEAD = "0003"  # the newest revision in migrations/versions
 VERSION_TABLE = "smolagents_memory_version"
-MEMORY_SCHEMA = 2  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
+MEMORY_SCHEMA = 3  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
 
 metadata = sa.MetaData()
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only in an INTEGER
@@ -154,6 +154,9 @@ items = sa.Table(
     sa.Column("embedder_id", sa.Integer),  # whose vectors it has; None: none yet
     sa.Column("words", sa.Text, nullable=False),
     sa.Column("word_count", sa.Integer, nullable=False),
+    sa.Column("origin", sa.String(16), nullable=False, server_default="user"),  # who wrote it: see `stores.records`
+    sa.Column("trust", sa.Integer, nullable=False, server_default="1"),  # from 1 on it may be brought back unasked
+    sa.Column("made_of", sa.LargeBinary),  # tools, memories and sources, in an envelope; None: of nothing else
     sa.UniqueConstraint("scope_id", "key", name="memory_items_key"),
     sa.Index("memory_items_embedder", "scope_id", "embedder_id"),
     sa.Index("memory_items_in_order", "scope_id", "id"),

@@ -3,54 +3,134 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from smolagents.memory import MemoryStep, TaskStep
 
 from smolagents_memory._log import logger
+from smolagents_memory.memory.doings import error_class, is_plain, plain
+from smolagents_memory.memory.provenance import MEMORY_TOOLS, Read, read_of
 from smolagents_memory.memory.quoting import has_recalled
 from smolagents_memory.memory.reviewing import Action, actions, asked, clipped, review
 from smolagents_memory.steps.answers import outcome
+from smolagents_memory.steps.kinds import is_action
 
 
-MEMORY_TOOLS = frozenset({"recall", "remember", "forget", "original_step"})
 _CALLED = re.compile(r"(\w+)\s*\(")
 _CODE = 2000
 _TEXT = 500
+_DOING = 160
+_MOST = 8  # doings that are told of a run
 
 Clean = Callable[[str], str]
 
 
-def experiences(task: TaskStep, steps: Sequence[MemoryStep], clean: Clean) -> Iterator[dict[str, Any]]:
-    """The memories that a run leaves, as `remember_many` takes them. `clean` takes out what recall brought in."""
-    wanted = clipped(clean(task.task), _TEXT)
-    done = [action for action in actions(steps) if not action.lost and not _only_recalled(action, clean)]
-    for number, action in enumerate(done):
-        if action.error:
-            yield _failure(action, done[number + 1 :], clean)
-        elif action.result.strip() and not action.final and action.tool != "final_answer":
-            text = f"{clipped(clean(str(action)), _TEXT)} → {clipped(clean(action.result), _TEXT)}"
-            yield {"text": text, "kind": "action", "importance": 0.7, "meta": {"tool": action.tool}}
-    answer, failure = outcome(steps)
-    if answer is not None:
-        came, kind = f"Outcome: {clipped(clean(answer), _TEXT)}", "outcome"
-    else:
-        came, kind = f"Not solved: {clipped(clean(failure or ''), _TEXT)}", "unsolved"
-    yield {"text": f"Task: {wanted}\n{came}", "kind": kind, "importance": 1.5, "meta": {"task": wanted}}
-    code = "\n".join(clean(a.code).strip() for a in done if a.code and not a.error)
-    if answer is not None and code and any(not action.final for action in done):  # more than saying the answer
-        text = f"Task: {wanted}\nCode that solved it:\n{clipped(code, _CODE)}"
-        yield {"text": text, "kind": "solution", "importance": 2.0, "meta": {"task": wanted}}
+def experiences(
+    task: TaskStep, steps: Sequence[MemoryStep], clean: Clean, trusted: Collection[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """The memories that a run leaves, as `remember_many` takes them. `clean` takes out what recall brought in.
+
+    What tools returned, and what the model wrote after it had read that, is marked with these tools. Unless all of
+    them are trusted, what was done and how it ended is told beside it, without their text.
+    """
+    return _Telling(task, steps, clean, trusted).all()
 
 
-def _failure(action: Action, later: Sequence[Action], clean: Clean) -> dict[str, Any]:
-    what = clipped(clean(str(action)), _TEXT) if action.tool else "The model's output"
-    text = f"{what} failed: {clipped(clean(action.error or ''), _TEXT)}"
-    worked = next((other for other in later if not other.error), None)
-    if worked is not None:
-        text += f"\nWhat then worked: {clipped(clean(str(worked)), _TEXT)}"
-    return {"text": text, "kind": "failure", "importance": 1.5, "meta": {"tool": action.tool}}
+class _Telling:
+    """Tells of one run."""
+
+    def __init__(self, task: TaskStep, steps: Sequence[MemoryStep], clean: Clean, trusted: Collection[str]) -> None:
+        self.clean, self.trusted, self.task = clean, trusted, task.task
+        self.given_by = read_of(task).before  # the task may be an agent's that had read something
+        self.wanted = clipped(clean(task.task), _TEXT)
+        self.done = [a for a in actions(steps) if not a.lost and not _only_recalled(a, clean)]
+        self.answer, self.failure = outcome(steps)
+        last = next((read_of(step) for step in reversed(steps) if is_action(step)), Read())
+        self.answered_by = (*last.before, *last.returned)
+
+    def all(self) -> Iterator[dict[str, Any]]:
+        for number, action in enumerate(self.done):
+            if action.error:
+                yield from self._failed(action, next((o for o in self.done[number + 1 :] if not o.error), None))
+            elif action.result.strip() and not action.final and action.tool != "final_answer":
+                text = f"{self._in_full(action)} → {clipped(self.clean(action.result), _TEXT)}"
+                tools = (*self._written_by(action), *self._returned_by(action, action.result))
+                yield self._memory(text, "action", 0.7, {"tool": action.tool}, tools)
+        yield from self._ended()
+        yield from self._solved()
+
+    def _failed(self, action: Action, worked: Action | None) -> Iterator[dict[str, Any]]:
+        meta, error = {"tool": action.tool}, action.error or ""
+        text = f"{self._in_full(action)} failed: {clipped(self.clean(error), _TEXT)}"
+        tools = (*self._written_by(action), *self._returned_by(action, error))
+        if worked is not None:
+            text += f"\nWhat then worked: {self._in_full(worked)}"
+            tools += self._written_by(worked)
+        yield self._memory(text, "failure", 1.5, meta, tools)
+        if self._to_be_told_plainly(tools):
+            text = f"{self._plainly(action)} failed: {error_class(error)}"
+            text += "" if worked is None else f"\nWhat then worked: {self._plainly(worked)}"
+            yield self._memory(text, "failure", 1.5, meta)
+
+    def _ended(self) -> Iterator[dict[str, Any]]:
+        meta = {"task": self.wanted}
+        if self.answer is not None:
+            came, kind, ended = f"Outcome: {clipped(self.clean(self.answer), _TEXT)}", "outcome", "Solved"
+        else:
+            came, kind = f"Not solved: {clipped(self.clean(self.failure or ''), _TEXT)}", "unsolved"
+            ended = f"Not solved: {error_class(self.failure)}"
+        yield self._memory(f"Task: {self.wanted}\n{came}", kind, 1.5, meta, self.answered_by)
+        if self._to_be_told_plainly(self.answered_by):
+            worked = [a for a in self.done if not a.error and not a.final and a.tool != "final_answer"]
+            doings = list(dict.fromkeys(clipped(self._plainly(action), _DOING) for action in worked))[:_MOST]
+            text = f"Task: {self.wanted}\n{ended}." + "".join(f"\n- {doing}" for doing in doings)
+            yield self._memory(text, kind, 1.5, meta)
+
+    def _solved(self) -> Iterator[dict[str, Any]]:
+        ran = [action for action in self.done if action.code and not action.error]
+        code = "\n".join(self.clean(action.code or "").strip() for action in ran)
+        if self.answer is None or not code or all(action.final for action in self.done):
+            return  # no more than saying the answer
+        head, meta = f"Task: {self.wanted}\nCode that solved it:\n", {"task": self.wanted}
+        tools = tuple(tool for action in ran for tool in self._written_by(action))
+        yield self._memory(f"{head}{clipped(code, _CODE)}", "solution", 2.0, meta, tools)
+        if self._to_be_told_plainly(tools):
+            told = "\n".join(self._plainly(action).removeprefix("code: ") for action in ran)
+            yield self._memory(f"{head}{clipped(told, _CODE)}", "solution", 2.0, meta)
+
+    # -- whose text it is --------------------------------------------------------------------------------------
+
+    def _memory(
+        self, text: str, kind: str, importance: float, meta: dict[str, Any], tools: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        told = {"text": text, "kind": kind, "importance": importance, "meta": meta, "origin": "agent"}
+        every = list(dict.fromkeys([*self.given_by, *tools]))
+        return {**told, "origin": "tool", "tools": every} if every else told
+
+    def _to_be_told_plainly(self, tools: Iterable[str]) -> bool:
+        return self._is_foreign(tools) and not self._is_foreign(self.given_by)
+
+    def _is_foreign(self, tools: Iterable[str]) -> bool:
+        return any(tool not in self.trusted for tool in tools)
+
+    def _in_full(self, action: Action) -> str:
+        return clipped(self.clean(str(action)), _TEXT) if action.tool else "The model's output"
+
+    def _plainly(self, action: Action) -> str:
+        """Nothing is left out of what was written before anything was read."""
+        if not self._is_foreign(action.before):
+            return self._in_full(action)
+        return clipped(self.clean(plain(action, self.task)), _TEXT) if action.tool else "The model's output"
+
+    def _written_by(self, action: Action) -> tuple[str, ...]:
+        """The tools whose text may be in what the model wrote there."""
+        as_it_is = action.tool and plain(action, self.task) == str(action)
+        return () if as_it_is else action.before
+
+    def _returned_by(self, action: Action, text: str) -> tuple[str, ...]:
+        """The tools whose text may be in what came back."""
+        return action.returned or (() if is_plain(text.strip(), self.task) else action.before)
 
 
 def _only_recalled(action: Action, clean: Clean) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
 from smolagents_memory._errors import AttachError, SmolagentsMemoryError, UnsupportedValueError
 from smolagents_memory._events import Event
-from smolagents_memory._listener import Listener, Run
+from smolagents_memory._listener import Listener, Run, ToolCall
 from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
+from smolagents_memory.memory.provenance import Trail, all_read, begin, end, listening_outside
 from smolagents_memory.memory.quoting import quoted, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped
 from smolagents_memory.search.words import query_words
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 RELEVANT = 0.5  # the relevance from which on a memory is brought back unasked
+_PARENTS = 100  # recalled memories at most that one is made of
 _USED = 0.3  # the share of a memory's own words that the next step must hold for it to have been of use
 
 
@@ -45,12 +47,14 @@ class Learning(Listener):
         budget: int,
         learn: bool,
         reflector: Any,
+        trusted: frozenset[str],
     ) -> None:
         if recall_on not in ("task", "step"):
             raise UnsupportedValueError(f"recall_on is 'task' or 'step', not {recall_on!r}")
         self._memory = memory
         self._auto_recall, self._recall_on, self._budget = auto_recall, recall_on, budget
         self._learn, self._reflector = learn, reflector
+        self._trusted = trusted
         self._lock = threading.RLock()
         self._learnt: tuple[Any, Any] = (None, None)  # the task whose run was learnt from last, and up to which action
         self._injected: set[str] = set()  # keys brought in during this run
@@ -58,6 +62,7 @@ class Learning(Listener):
         self._agent: Callable[[], Any] = lambda: None  # a weak reference to the agent that it serves
         self._off_watch: Callable[[], None] = lambda: None
         self._running: set[Run] = set()
+        self.trail = Trail(self._served)
         self._off: Any = None
 
     def attach(self, agent: Any) -> None:
@@ -65,9 +70,13 @@ class Learning(Listener):
         self._running.clear()
         self._injected.clear()
         self._waiting.clear()
+        self.trail = Trail(self._served)
         self._off_watch = watch(agent, self)
         self._agent = weakref.ref(agent)
         self._off = self._memory.on("steps_changed", self._changed)
+
+    def _served(self) -> list[Any]:
+        return [agent for agent in [self._agent()] if agent is not None]
 
     def serves(self, agent: Any) -> bool:
         """Whether it is this agent's."""
@@ -119,9 +128,31 @@ class Learning(Listener):
         self._running.add(run)
         if not run.goes_on:
             self._injected.clear()
+        for step in list(self._memory.steps):
+            self.trail.follow(step)
         task, since = _newest_task(self._memory.steps)
         if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
             self._bring(task.task)
+
+    def _follow(self, step: MemoryStep) -> None:
+        """Know what was read when a step came into memory: with a task that another agent gives, all that it read."""
+        outside = listening_outside(self) if is_task(step) else None
+        if isinstance(outside, Learning):
+            self.trail.came(outside.trail.have_read())
+        self.trail.follow(step, given=outside is not None)
+
+    def before_callbacks(self, agent: Any, step: Any) -> None:
+        """What came back in the step is known before callbacks cut it."""
+        self.trail.follow(step, agent)
+
+    def tool_call_begins(self, call: ToolCall) -> None:
+        """What a tool of ours does now, it does for this agent."""
+        begin(self, call)
+
+    def tool_call_ends(self, call: ToolCall) -> None:
+        """Note whose text came."""
+        end(self, call)
+        self.trail.called(call, self._memory.steps)
 
     def run_ends(self, run: Run) -> None:
         """Learn from it."""
@@ -132,6 +163,9 @@ class Learning(Listener):
     def _changed(self, event: Event) -> None:
         if event.reset:
             self.learn(event.removed)
+            self.trail.reset()
+        for step in event.added:
+            self._follow(step)
         if len(event.added) != 1 or not self._running:
             return
         step = event.added[0]
@@ -149,7 +183,7 @@ class Learning(Listener):
             return
         long_term = self._memory.long_term
         try:
-            found = long_term.recall(query, self._auto_recall, at_least=RELEVANT)
+            found = long_term.recall(query, self._auto_recall, at_least=RELEVANT, trusted=self._trusted)
         except SmolagentsMemoryError as error:
             logger.warning("nothing was recalled for the task: %s", error)
             return
@@ -164,6 +198,8 @@ class Learning(Listener):
 
     def recalled(self, memories: Sequence[Memory], query: str) -> None:
         """Memories went to the model: they are not learnt again, and their use is looked for."""
+        if self._running:
+            self.trail.recalled(memories)
         self._memory.long_term.just_recalled.extend(str(memory.value) for memory in memories)
         asked = set(query_words(query))
         with self._lock:
@@ -190,7 +226,10 @@ class Learning(Listener):
         """Keep what the last task's run taught, once; returns the keys."""
         if not self._learn:
             return []
-        task, run = _newest_task(self._memory.steps if steps is None else steps)
+        steps = list(self._memory.steps if steps is None else steps)
+        for step in steps:
+            self.trail.follow(step)
+        task, run = _newest_task(steps)
         last = next((step for step in reversed(run) if is_action(step)), None)
         with self._lock:
             if task is None or last is None or (self._learnt[0] is task and self._learnt[1] is last):
@@ -209,15 +248,23 @@ class Learning(Listener):
         def clean(text: str) -> str:
             return without_recalled(text, recalled)
 
-        found = list(experiences(task, run, clean))
+        found = list(experiences(task, run, clean, self._trusted))
         if self._reflector is not None:
-            found += self._reflector(task, run, clean)
+            read = all_read((task, *run))
+            mark = {"origin": "tool", "tools": read} if read else {"origin": "agent"}
+            found += [{**lesson, **mark} for lesson in self._reflector(task, run, clean)]
+        found = [{**item, "made_of": self._made_of(item)} for item in found]
         source = f"run {uuid.uuid4().hex[:12]}"
         solved = outcome(run)[0] is not None
         items = [{**item, "source": source, "meta": {**item.get("meta", {}), "solved": solved}} for item in found]
         keys = long_term.remember(items)
         long_term.just_recalled.clear()
         return keys
+
+    def _made_of(self, item: Mapping[str, Any]) -> list[str]:
+        """What was recalled before it was written; where that is not trusted, what was done is told without it."""
+        told_plainly = self.trail.have_read() and not item.get("tools")
+        return [] if told_plainly else list(self.trail.memories)[-_PARENTS:]
 
 
 def _newest_task(steps: Sequence[MemoryStep]) -> tuple[TaskStep | None, list[MemoryStep]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,21 +16,28 @@ from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
+from smolagents_memory.memory.recalling import Fits
 from smolagents_memory.memory.serving import Serving
+from smolagents_memory.memory.trust import inherit, made_of, provenance_in
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
-from smolagents_memory.stores.records import Record
+from smolagents_memory.stores.records import CONFIRMED, USUAL, Record
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
 from smolagents_memory.stores.vault import open_vault
 
 
 DEFAULT_FOLDER = "agent_memory"
+_NOTED: dict[str, dict[str, Any]] = {
+    "pin": {"pinned": True},
+    "unpin": {"pinned": False},
+    "confirm": {"trust": CONFIRMED},
+}
 
-_ITEM = {"text", "key", "importance", "meta", "source", "kind"}
+_ITEM = {"text", "key", "importance", "meta", "source", "kind", "origin", "tools", "made_of", "trust"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,9 @@ class Memory(Hit[Any]):
     created: float = 0.0
     importance: float = 1.0
     relevance: float = 0.0  # how sure it is, from 0 to 1, that it has to do with the query at all
+    origin: str = "user"  # who wrote it: user, agent, tool, document or import
+    trust: int = USUAL  # 0: comes when asked for; 1: unasked, too; 2: a person confirmed it
+    tools: tuple[str, ...] = ()  # whose text it holds, or was made of
 
     __iter__ = Hit.__iter__
 
@@ -103,6 +113,7 @@ class LongTerm:
         """Keep texts or mappings; all are looked at before the first is written."""
         now = self.clock()
         records = [self._record(item, now) for item in items]
+        inherit([record for record, _ in records], self.keeper.bank.get_many)
         keys = [record.key for record, _ in records]
         if keys:
             unnamed = {record.key for record, named in records if not named}
@@ -120,9 +131,10 @@ class LongTerm:
         ]
         self.forget(sorted(set(old) - set(keys)))
         items = [
-            {"text": part, "key": key, "source": source, "kind": "document", "meta": {"part": n, "parts": len(parts)}}
+            {"text": part, "key": key, "source": source, "kind": "document", "origin": "document",
+             "meta": {"part": n, "parts": len(parts)}}
             for n, (key, part) in enumerate(zip(keys, parts, strict=True))
-        ]
+        ]  # fmt: skip
         return self.remember(items)
 
     def recall(
@@ -133,9 +145,13 @@ class LongTerm:
         where: Mapping[str, Any] | None = None,
         explain: bool = False,
         at_least: float = 0.0,
+        trusted: Collection[str] | None = None,
     ) -> list[Memory]:
-        """The best memories; with `at_least`, only those whose relevance reaches it."""
-        fits, k = compiled(where), checked_top_k(k)
+        """The best memories; with `at_least`, only those whose relevance reaches it.
+
+        With `trusted`, tools that are the program's own, only those that may come unasked.
+        """
+        fits, k = _fits(where, trusted), checked_top_k(k)
         now = self.clock()
         found = [each for each in self.keeper.recall(checked_query(query), k, now, fits) if each.relevance >= at_least]
         if found:
@@ -144,7 +160,8 @@ class LongTerm:
             Memory(
                 each.record.key, each.record.value, round(each.score, 6), each.record.meta,
                 each.parts if explain else {}, each.record.kind, each.record.source, each.record.created,
-                each.record.importance, each.relevance,
+                each.record.importance, each.relevance, each.record.origin, each.record.trust,
+                tuple(each.record.tools),
             )
             for each in found
         ]  # fmt: skip
@@ -167,6 +184,12 @@ class LongTerm:
 
     # -- forgetting --------------------------------------------------------------------------------------------
 
+    def revoke(self, source: str | None, key: str | None) -> list[str]:
+        """Delete what came from a source or tool, or one memory, and all that was made of it; the keys."""
+        if (source is None) == (key is None) or not isinstance(source if key is None else key, str):
+            raise UnsupportedValueError("name what is revoked: source=… (a source or a tool) or key=…; nothing was")
+        return self.forget(made_of(self.keeper.records(archived=None), source, key))
+
     def forget(self, keys: Sequence[str]) -> list[str]:
         """Delete; the keys that were there."""
         names = [checked_key(key) for key in keys]
@@ -183,10 +206,10 @@ class LongTerm:
         return len(self.forget([record.key for record in self.keeper.records(archived=None) if fits(record.view())]))
 
     def change(self, keys: Sequence[str], what: str) -> list[str]:
-        """ "archive", "restore", "pin" or "unpin"; the keys that this changed."""
+        """ "archive", "restore", "pin", "unpin" or "confirm"; the keys that this changed."""
         names, bank = [checked_key(key) for key in keys], self.keeper.bank
-        if what in ("pin", "unpin"):
-            return [key for key in names if bank.pin(key, what == "pin")]
+        if what in _NOTED:
+            return [key for key in names if bank.note(key, **_NOTED[what])]
         changed: list[str] = bank.restore(names) if what == "restore" else bank.archive(names, self.clock())
         if changed and what == "archive":
             self._tell("archived", keys=changed)
@@ -236,13 +259,21 @@ class LongTerm:
         source = given.get("source")
         if source is not None and not isinstance(source, str):
             raise UnsupportedValueError(f"a source is a text or None, not {source!r:.40}; nothing was written")
-        key, text, meta = given.get("key"), given["text"], checked_meta(given.get("meta"))
+        key, text, meta = given.get("key"), str(given["text"]), checked_meta(given.get("meta"))
         pack(meta, "metadata")
+        origin, trust, made = provenance_in(given)
         record = Record(
             checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, given.get("kind") or "memory",
-            source, float(importance), now, now,
+            source, float(importance), now, now, origin=origin, trust=trust, made_of=made,
         )  # fmt: skip
         return record, key is not None
+
+
+def _fits(where: Mapping[str, Any] | None, trusted: Collection[str] | None) -> Fits | None:
+    fits = compiled(where)
+    if fits is None and trusted is None:
+        return None
+    return lambda record: (trusted is None or record.comes_unasked(trusted)) and (fits is None or fits(record.view()))
 
 
 def _digest(text: str) -> str:

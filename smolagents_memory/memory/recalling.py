@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from smolagents_memory.memory.forgetting import DAY
 from smolagents_memory.memory.ranking import Candidate, Ranker, lent, relevance, sentence_weights
@@ -17,7 +17,7 @@ from smolagents_memory.search.words import query_words
 from smolagents_memory.stores.records import Record
 
 
-Fits = Callable[[dict[str, Any]], bool]
+Fits = Callable[[Record], bool]
 Cosines = dict[int, tuple[float, int]]  # a memory's number → the cosine of its best part, and in how many parts it is
 
 _WORDS = 24  # of a query that candidates are looked up by
@@ -123,7 +123,7 @@ class _Search:
             records = self.source.records([candidate.id for _, candidate in some])
             for score, candidate in some:
                 record = records.get(candidate.id)
-                if record is not None and (fits is None or fits(record.view())):
+                if record is not None and (fits is None or fits(record)):
                     found.append(Found(record, score, self._parts(candidate), self._relevance(candidate)))
             if len(found) >= k:
                 break

@@ -9,6 +9,7 @@ from typing import Any
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 from smolagents.models import MessageRole
 
+from smolagents_memory.memory.provenance import read_of
 from smolagents_memory.steps.answers import outcome
 from smolagents_memory.steps.calls import CODE, Call, calls_made, error_of
 from smolagents_memory.steps.kinds import is_action, is_plan, is_task
@@ -20,12 +21,26 @@ from smolagents_memory.steps.texts import shorten, text_of
 _CLIP = 300
 
 
+class Told(str):
+    """A text that knows whose text it was made of: of which `tools`."""
+
+    tools: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, tools: Iterable[str]) -> Told:
+        told = cls(text)
+        told.tools = tuple(tools)
+        return told
+
+
 @dataclass
 class Action(Call):
     """One call of a tool, or one piece of code: what was done, and what came of it, as text."""
 
     step: int = 0
     final: bool = False
+    before: tuple[str, ...] = ()  # the tools whose text the model had read when it wrote this …
+    returned: tuple[str, ...] = ()  # … and those whose text came back
 
     @property
     def code(self) -> str | None:
@@ -41,6 +56,8 @@ def actions(steps: Iterable[MemoryStep]) -> Iterator[Action]:
     for step in filter(is_action, steps):
         for action in _actions_of(step):
             action.step, action.final = step.step_number, bool(step.is_final_answer)
+            read = read_of(step)  # of the whole step: which line came from which of its calls is for the tools to say
+            action.before, action.returned = read.before, read.returned
             yield action
 
 

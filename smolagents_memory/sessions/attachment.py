@@ -138,6 +138,7 @@ class Attachment(Follower):
         except SessionConflictError as error:
             run.refuse(error)
             return
+        self.managed.look_again()
         if run.reset_unasked and self.agent.memory.steps and not self._told_of_reset:
             self._told_of_reset = True
             logger.warning(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from smolagents.utils import AgentToolExecutionError
 
 from smolagents_memory import _turns as turns
-from smolagents_memory._errors import SessionConflictError, SessionError
+from smolagents_memory._errors import AttachError, SessionConflictError, SessionError
 from smolagents_memory._listener import Listener, Run, ToolCall
 from smolagents_memory._log import logger
 from smolagents_memory._turns import Stay, Turn
@@ -57,13 +57,27 @@ class ManagedAgents:
         self._attachment = attachment
         self.followers: dict[int, _ManagedAgent] = {}
         with ExitStack() as undo:
-            agents = managed_by(attachment.agent)
-            for agent in agents:
-                follower = self.followers[id(agent)] = _ManagedAgent(agent, attachment, self)
-                undo.callback(follower.leave)
-            if agents:
-                undo.callback(watch(attachment.agent, _Caller(self, wait=not attachment.session.concurrent_calls)))
+            self._undo = undo
+            self.look()
             self._undo = undo.pop_all()
+
+    def look(self) -> None:
+        """Follow those that were not there before."""
+        agent = self._attachment.agent
+        new = [each for each in managed_by(agent) if id(each) not in self.followers]
+        if new and not self.followers:
+            self._undo.callback(watch(agent, _Caller(self, wait=not self._attachment.session.concurrent_calls)))
+        for each in new:
+            follower = _ManagedAgent(each, self._attachment, self)
+            self.followers[id(each)] = follower
+            self._undo.callback(follower.leave)
+
+    def look_again(self) -> None:
+        """The same in the middle of a session: one that cannot be followed is no reason not to run."""
+        try:
+            self.look()
+        except (AttachError, SessionError, TypeError) as error:
+            logger.error("calls of a managed agent are not being journaled: %s (the run goes on)", error)
 
     def journal_for(self, turn: Turn | None) -> Journal:
         """The journal of the call that a turn is within, the session's own where there is none."""

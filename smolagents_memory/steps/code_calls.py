@@ -57,6 +57,40 @@ def names_called(code: str, tools: Mapping[str, Sequence[str]] | None = None) ->
     return [name for name, _, _ in _written(code, tools)]
 
 
+@dataclass(frozen=True)
+class Names:
+    """The names in a statement: those it reads, makes, sets to something new, and imports."""
+
+    read: frozenset[str]
+    made: frozenset[str]
+    replaced: frozenset[str]
+    imported: frozenset[str]
+
+
+def names_in(code: str) -> list[Names]:
+    """The names in each statement at the top level of a piece of code.
+
+    >>> names_in("page = search(word)")[0].read == {"search", "word"}
+    True
+    """
+    tree = _parsed(code)
+    return [] if tree is None else [_names(statement) for statement in tree.body]
+
+
+def _names(statement: ast.stmt) -> Names:
+    read: set[str] = set()
+    made: set[str] = set()
+    imported: set[str] = set()
+    for node in _in_order(statement):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            read.add(node.id)
+        else:
+            (imported if isinstance(node, (ast.Import, ast.ImportFrom)) else made).update(_names_made(node))
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    replaced = {target.id for target in targets if isinstance(target, ast.Name)}
+    return Names(frozenset(read), frozenset(made), frozenset(replaced), frozenset(imported))
+
+
 def _written(code: str, tools: Mapping[str, Sequence[str]] | None) -> list[tuple[str, ast.Call, int]]:
     """Each call: the name, the node, the number of the statement that it is written in."""
     if tools and code.isascii() and not any(name in code for name in tools):

@@ -16,7 +16,7 @@ _LOST = {
     "forgotten by filter, and lends nothing to its neighbours",
     "__len__()": "what others write is noticed only when it is found",
     "add(key, value, meta)": "importance, kind, source, times, use, pins and the archive are known to this process "
-    "alone",
+    "alone; so is who wrote it, and what others wrote does not come unasked",
 }
 
 
@@ -56,14 +56,15 @@ class Adapted(MemoryStore[Any]):
         self.given = given
         self.abilities = frozenset(getattr(given, "abilities", ()))
         self._lists, self._keeps = hasattr(given, "items"), _takes(given.add, 3)
-        self._known: dict[str, dict[str, Any]] = {}  # the metadata of what was written here
+        self.keeps = self._lists and self._keeps  # the metadata; if not, it is known to this process alone
+        self._known: dict[str, dict[str, Any]] = {}  # of what was written here
 
     def __repr__(self) -> str:
         return repr(self.given)
 
     def add(self, key: str, value: Any, meta: Meta | None = None) -> None:
         self.given.add(*((key, value, dict(meta or {})) if self._keeps else (key, value)))
-        if not (self._keeps and self._lists):
+        if not self.keeps:
             self._known[key] = dict(meta or {})
 
     def get(self, key: str) -> Any:

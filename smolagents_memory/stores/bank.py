@@ -164,9 +164,10 @@ class Bank:
         add_vectors(connection, by, owners, first + len(drafts))
 
     def _reinforce(self, connection: Connection, old: Record, new: Record) -> None:
-        kept = replace(old, meta={**old.meta, **new.meta})
+        kept = replace(old, meta={**old.meta, **new.meta}, **old.vouched(new))
         stronger = {"importance": max(old.importance, new.importance), "touched": new.touched, "uses": old.uses + 1}
-        values = {**contents(envelope_of(connection), kept, self.name), **stronger}
+        vouched = {"origin": kept.origin, "trust": kept.trust}
+        values = {**contents(envelope_of(connection), kept, self.name), **stronger, **vouched}
         connection.execute(_ONE.values(values), {"target": old.id})
         if old.archived is not None:
             self._restore(connection, [old.id])
@@ -178,12 +179,12 @@ class Bank:
             rows = [{"scope": scope, "name": as_key(key), **use._asdict()} for key, use in uses.items()]
             connection.execute(_TOUCH, rows)
 
-    def pin(self, key: str, pinned: bool) -> bool:
-        """Pin or unpin a memory; whether it is there."""
+    def note(self, key: str, **noted: Any) -> bool:
+        """Note of a memory whether it is `pinned`, or its `trust`; whether it is there."""
         with writing_memories(self.database) as connection:
             scope = self.scope_id(connection)
             statement = update(tables.items).where(_items.scope_id == scope, _items.key == as_key(key))
-            return bool(connection.execute(statement.values(pinned=pinned)).rowcount)
+            return bool(connection.execute(statement.values(**noted)).rowcount)
 
     def forget(self, keys: Iterable[str]) -> list[Record]:
         """Delete memories for good; returns the ones that were there."""

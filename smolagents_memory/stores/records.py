@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+
+ORIGINS = ("user", "agent", "tool", "document", "import")  # who wrote a memory
+UNCONFIRMED, USUAL, CONFIRMED = 0, 1, 2  # its trust: brought back when asked for; unasked too; a person vouches for it
+TOOLS, MEMORIES, SOURCES = "tools", "memories", "sources"  # what it was made of, by name, key and source
+_OF_AGENTS = ("experience", "action", "failure", "outcome", "unsolved", "solution", "lesson")
+_VOUCHED = ("user", "document", "import")  # who writes the same text vouches for it
+
+
+def origin_of(kind: str) -> str:
+    """Who wrote a memory of which only the kind is known."""
+    return "agent" if kind in _OF_AGENTS else "document" if kind == "document" else "user"
 
 
 @dataclass
@@ -25,12 +37,32 @@ class Record:
     archived: float | None = None
     id: int = 0
     place: int | None = None
+    origin: str = "user"
+    trust: int = USUAL
+    made_of: dict[str, list[str]] = field(default_factory=dict)  # TOOLS, MEMORIES, SOURCES: those there are
     damaged: bool = False  # its bytes were changed: the text is lost, and the memory is left out of every result
 
     def view(self) -> dict[str, Any]:
         """What a `where` filter sees: the metadata, and beneath it the memory's own fields."""
-        names = ("key", "kind", "source", "importance", "created")
+        names = ("key", "kind", "source", "importance", "created", "origin", "trust")
         return {**{name: getattr(self, name) for name in names}, **self.meta}
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools whose text it holds, or was made of."""
+        return self.made_of.get(TOOLS, [])
+
+    def comes_unasked(self, trusted: Collection[str]) -> bool:
+        """Whether it may be put into a prompt that did not ask for it, where these tools are the program's own."""
+        if isinstance(self.trust, int) and self.trust >= USUAL:
+            return True
+        return bool(self.tools) and all(tool in trusted for tool in self.tools)
+
+    def vouched(self, new: Record) -> dict[str, Any]:
+        """What the same text, written again, makes of origin and trust: only a more trusted writer changes them."""
+        better = new.trust > self.trust and new.origin in _VOUCHED
+        first = new if better else self
+        return {"origin": first.origin, "trust": first.trust, "made_of": first.made_of}
 
 
 @dataclass

@@ -23,10 +23,10 @@ POSITIONS = 2**24  # places a source has, a gap at the end included: sources are
 
 _items = tables.items.c
 # what a row and a record have alike
-_HISTORY = ("kind", "importance", "created", "touched", "uses", "useful", "pinned", "archived")
+_HISTORY = ("kind", "importance", "created", "touched", "uses", "useful", "pinned", "archived", "origin", "trust")
 HISTORIES = select(_items.key, *(_items[name] for name in _HISTORY))
 RECORDS = (
-    HISTORIES.add_columns(_items.id, _items.value, _items.form, _items.meta, _items.place)
+    HISTORIES.add_columns(_items.id, _items.value, _items.form, _items.meta, _items.place, _items.made_of)
     .add_columns(tables.sources.c.name.label("source"), tables.scopes.c.name.label("scope"))
     .outerjoin(tables.sources, tables.sources.c.id == _items.source_id)
     .outerjoin(tables.scopes, tables.scopes.c.id == _items.scope_id)
@@ -124,14 +124,17 @@ def record_of(envelope: Envelope, row: Any) -> Record:
     key = from_key(row.key)
     try:
         value, meta, damaged = *_contents(envelope, row, row.scope or "", key), False
+        made_of = _made_of(envelope, row.made_of, row.scope or "", key)
     except (DecodeError, StoreFormatError, UnicodeDecodeError) as error:
-        value, meta, damaged = "", {}, True
+        value, meta, made_of, damaged = "", {}, {}, True
         warn_of_loss(
             f"the memory {key!r} of scope {row.scope!r} is damaged ({error}); it is left out of every result. What is "
             "remembered under its key replaces it, or forget it"
         )
     source = None if row.source is None else from_key(row.source)
-    return Record(key, value, meta, source=source, id=row.id, place=row.place, damaged=damaged, **history(row))
+    return Record(
+        key, value, meta, source=source, id=row.id, place=row.place, made_of=made_of, damaged=damaged, **history(row)
+    )
 
 
 def history(one: Any) -> dict[str, Any]:
@@ -147,6 +150,13 @@ def _contents(envelope: Envelope, row: Any, scope: str, key: str) -> tuple[Any, 
     else:
         value, meta = envelope.bare(row.value), envelope.bare(row.meta)
     return from_key(value) if row.form & tables.TEXT else unpack(value.decode("ascii")), unpack(meta.decode("ascii"))
+
+
+def _made_of(envelope: Envelope, data: bytes | None, scope: str, key: str) -> dict[str, list[str]]:
+    if data is None:  # most were made of nothing
+        return {}
+    found = unpack(envelope.unpack_bytes(data, Spot("memory_items", scope, key, "made_of")).decode("ascii"))
+    return {name: [str(each) for each in named] for name, named in found.items()}
 
 
 def every_record(database: Database, *which: ColumnElement[bool]) -> Iterator[Record]:
@@ -184,4 +194,7 @@ def contents(envelope: Envelope, record: Record, scope: str) -> dict[str, Any]:
         "form": tables.ENVELOPED | (tables.TEXT if is_text else 0),
         "value": envelope.pack_bytes(value, spot),
         "meta": envelope.pack_bytes(meta, spot._replace(column="meta")) if record.meta or envelope.sealed else b"",
+        "made_of": envelope.pack_bytes(pack(record.made_of).encode("ascii"), spot._replace(column="made_of"))
+        if record.made_of
+        else None,
     }

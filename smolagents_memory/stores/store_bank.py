@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from smolagents_memory.stores.base import MemoryStore
-from smolagents_memory.stores.records import Draft, Record, Use
+from smolagents_memory.stores.records import UNCONFIRMED, USUAL, Draft, Record, Use, origin_of
 from smolagents_memory.stores.survey import Survey
 
 
@@ -54,7 +54,11 @@ class StoreBank:
         """What a store gave as a record."""
         rest = {name: each for name, each in meta.items() if name != FIELDS}
         fields = {name: each for name, each in (meta.get(FIELDS) or {}).items() if name not in _OWN}
-        return Record(key, value, rest, **fields)
+        if fields:  # 0.1.0 noted no origin
+            return Record(key, value, rest, **{"origin": origin_of(fields["kind"]), **fields})
+        # others wrote it, before this memory was put over their store; or the store does not tell who did
+        trust = USUAL if getattr(self.texts, "keeps", True) else UNCONFIRMED
+        return Record(key, value, rest, origin="import", trust=trust)
 
     @property
     def live(self) -> int:
@@ -95,7 +99,7 @@ class StoreBank:
                 if old is not None and draft.reinforce:
                     new = replace(
                         old, importance=max(old.importance, new.importance), meta={**old.meta, **new.meta},
-                        touched=new.touched, uses=old.uses + 1, archived=None,
+                        touched=new.touched, uses=old.uses + 1, archived=None, **old.vouched(new),
                     )  # fmt: skip
                 elif old is not None:
                     new = replace(new, created=old.created, pinned=old.pinned, useful=old.useful)
@@ -114,9 +118,9 @@ class StoreBank:
 
         self._edit(uses, used)
 
-    def pin(self, key: str, pinned: bool) -> bool:
-        """Pin or unpin a memory; whether it is there."""
-        return bool(self._edit([key], lambda record: replace(record, pinned=pinned)))
+    def note(self, key: str, **noted: Any) -> bool:
+        """Note of a memory whether it is `pinned`, or its `trust`; whether it is there."""
+        return bool(self._edit([key], lambda record: replace(record, **noted)))
 
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
         """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""

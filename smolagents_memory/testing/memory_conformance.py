@@ -4,9 +4,9 @@
         def make_memory(self, tmp_path, **options):
             return EnhancedAgentMemory(long_term=MyStore(tmp_path / "file"), vector=False, **options)
 
-Remembering, recall with filters, explained, with relevance and with what neighbours lend, feedback, time, archive,
-pin, forget, decay, purge and scopes. What a store lacks of the six methods of `MemoryStore`, and what does not work
-without it, is named as the reason where a test is skipped.
+Remembering, trust, recall with filters, explained, with relevance and with what neighbours lend, feedback, time,
+archive, pin, forget, decay, purge and scopes. What a store lacks of the six methods of `MemoryStore`, and what does
+not work without it, is named as the reason where a test is skipped.
 """
 
 from __future__ import annotations
@@ -112,9 +112,61 @@ class MemoryConformance:
         text = "\n\n".join(f"Chapter {n}. " + "The ship sails on. " * 30 for n in range(6))
         keys = memory.remember_document(text + "\n\nThe treasure is in the attic.", "story.txt")
         assert len(keys) > 3
-        assert "attic" in memory.recall("Where is the treasure in the attic?")[0].value
+        (hit, *_) = memory.recall("Where is the treasure in the attic?")
+        assert "attic" in hit.value
+        assert (hit.origin, hit.trust) == ("document", 1)
         assert len(memory.remember_document("The treasure moved to the cellar.", "story.txt")) == 1
         assert memory.stats()["memories"] == 1
+
+    # -- trust -------------------------------------------------------------------------------------------------
+
+    def test_a_memory_says_who_wrote_it_and_what_is_made_of_others_is_trusted_no_more(
+        self, memory: EnhancedAgentMemory
+    ) -> None:
+        page = memory.remember("The tram to the harbour is red.", origin="tool", source="web_search")
+        lesson = memory.remember("Take the red tram to the harbour.", made_of=[page])
+        memory.remember("The harbour tram costs two euros.")
+        hits = {hit.key: hit for hit in memory.recall("the tram to the harbour")}
+        assert len(hits) == 3
+        assert (hits[page].origin, hits[page].trust, hits[page].tools) == ("tool", 0, ("web_search",))
+        assert (hits[lesson].origin, hits[lesson].trust, hits[lesson].tools) == ("user", 0, ("web_search",))
+        assert [hit.trust for hit in memory.recall("harbour", where={"origin": "user", "trust": 1})] == [1]
+        assert [hit.key for hit in memory.recall("harbour", where={"origin": "tool"})] == [page]
+        assert memory.confirm(page)
+        assert memory.recall("harbour", where={"origin": "tool"})[0].trust == 2
+        assert not memory.confirm("nothing")
+
+    def test_what_is_revoked_goes_with_all_that_was_made_of_it(self, memory: EnhancedAgentMemory) -> None:
+        page = memory.remember("The bridge is closed.", origin="tool", source="web_search")
+        lesson = memory.remember("Go round by the ferry.", made_of=[page], source="run 1")
+        plan = memory.remember("Ferries leave at noon.", made_of=[lesson])
+        memory.archive(plan)
+        own = memory.remember("The ferry costs two euros.", source="run 1")
+        assert set(memory.revoke(source="web_search")) == {page, lesson, plan}
+        assert [hit.key for hit in memory.recall("ferry bridge")] == [own]
+        assert memory.revoke(source="web_search") == []
+        assert memory.revoke(key=own) == [own]
+        for wrong in ({}, {"source": "a", "key": "b"}, {"source": 5}):
+            with pytest.raises(UnsupportedValueError, match="name what is revoked"):
+                memory.revoke(**wrong)
+
+    @pytest.mark.parametrize(
+        ("first", "second", "trust"),
+        [("user", "tool", 1), ("tool", "agent", 0), ("tool", "tool", 0), ("tool", "user", 1), ("tool", "document", 1)],
+    )
+    def test_the_same_text_is_vouched_for_by_a_more_trusted_writer_alone(
+        self, memory: EnhancedAgentMemory, first: str, second: str, trust: int
+    ) -> None:
+        for origin in (first, second):
+            memory.remember("The disk is full.", origin=origin, source="probe")
+        (hit,) = memory.recall("disk")
+        assert (hit.trust, hit.origin) == (trust, second if trust and first == "tool" else first)
+
+    def test_an_origin_that_there_is_not_is_refused(self, memory: EnhancedAgentMemory) -> None:
+        for wrong in ({"origin": "web"}, {"trust": 2}, {"tools": [5]}, {"made_of": [None]}):
+            with pytest.raises(UnsupportedValueError):
+                memory.remember_many(["good", {"text": "x", **wrong}])
+        assert memory.stats()["memories"] == 0
 
     # -- recall ------------------------------------------------------------------------------------------------
 

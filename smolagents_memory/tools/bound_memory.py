@@ -12,7 +12,9 @@ from smolagents_memory._errors import ToolStateError, UnsupportedValueError
 from smolagents_memory.database.places import Place
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
+from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
+from smolagents_memory.memory.provenance import calling
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.search.embedding import default_embedder
 
@@ -48,8 +50,18 @@ class BoundMemory:
     def recalled(self, memories: list[Memory], query: str) -> None:
         """Memories went to the model through a tool."""
         self.open().serving.asked([memory.key for memory in memories])
-        if isinstance(self.memory, EnhancedAgentMemory):
-            self.memory._learning.recalled(memories, query)
+        learning = calling(self) or getattr(self.memory, "_learning", None)
+        if isinstance(learning, Learning):
+            learning.recalled(memories, query)
+
+    def provenance(self) -> dict[str, Any]:
+        """Whose text it is that an agent has the tool keep, as `remember_many` takes it: see `Trail`."""
+        learning = calling(self)
+        if not isinstance(learning, Learning):
+            return {"origin": "agent", "trust": 0}  # nobody saw what it had read
+        read = learning.trail.have_read()
+        origin = {"origin": "tool", "tools": read} if read else {"origin": "agent"}
+        return {**origin, "made_of": list(learning.trail.memories)}
 
     def _made(self) -> LongTerm:
         memory = self.memory

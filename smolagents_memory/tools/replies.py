@@ -7,14 +7,16 @@ import re
 from typing import Any
 
 from smolagents_memory._errors import SmolagentsMemoryError
-from smolagents_memory.memory.quoting import quoted
+from smolagents_memory.memory.quoting import harmless, is_token, named, quoted
 from smolagents_memory.steps.kinds import came_back, is_action
+from smolagents_memory.stores.records import USUAL
 from smolagents_memory.tools.bound_memory import BoundMemory
 
 
 NOTHING = "Nothing was found in memory"
 MOST = 50
 _SHOWN = 20_000
+_ERROR = 600  # characters of what went wrong
 _LIKELY = 0.06  # below this relevance a note has, as measured, nothing to do with the query
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(minute|hour|day|week|month|year)s?(?:\s+ago)?", re.IGNORECASE)
 _LENGTHS = {"minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "month": 2_629_800, "year": 31_557_600}
@@ -33,32 +35,39 @@ def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any
         where = _where(since, until, kind, long_term.clock())
         found = long_term.recall(wanted, count, where=where or None, at_least=_LIKELY)
     except (_Wrong, SmolagentsMemoryError) as error:
-        return f"Recall did not work: {error}"
+        return _sentence("Recall did not work", error)
     place.recalled(found, wanted)
     if not found:
         limits = "".join(
-            f", {name} {value}" for name, value in (("since", since), ("until", until), ("kind", kind)) if value
+            f", {name} {_told(value)}" for name, value in (("since", since), ("until", until), ("kind", kind)) if value
         )
-        return f"{NOTHING} about {wanted[:200]!r}{limits}."
+        return f"{NOTHING} about {_told(wanted)}{limits}."
     return quoted(found, long_term.clock())[0]
 
 
 def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) -> str:
     """Under which key it was kept."""
     try:
-        item: dict[str, Any] = {
-            "text": _text("text", text),
-            "key": None if key in (None, "") else _text("key", key),
-            "source": "agent",
-        }
+        name, provenance = None if key in (None, "") else _text("key", key), place.provenance()
+        item: dict[str, Any] = {"text": _text("text", text), "key": name, "source": "agent", **provenance}
+        if name is not None and provenance.get("tools"):
+            _leave_alone(place, name)
         if importance is not None:
             try:
                 item["importance"] = float(importance)
             except (TypeError, ValueError):
                 raise _Wrong(f"importance is a number such as 1 or 2, not {importance!r:.60}") from None
-        return f"Remembered as {place.open().remember([item])[0]}."
+        return f"Remembered as {_key(place.open().remember([item])[0])}."
     except (_Wrong, SmolagentsMemoryError) as error:
-        return f"Nothing was remembered: {error}"
+        return _sentence("Nothing was remembered", error)
+
+
+def _leave_alone(place: BoundMemory, key: str) -> None:
+    there = place.open().get(key)
+    if there is not None and there.trust >= USUAL:
+        raise _Wrong(
+            f"there is a note under {key!r} already, and what tools returned does not replace it; choose another key"
+        )
 
 
 def forget_answer(place: BoundMemory, key: Any) -> str:
@@ -66,10 +75,10 @@ def forget_answer(place: BoundMemory, key: Any) -> str:
     try:
         name = _text("key", key)
         if place.open().forget([name]):
-            return f"Forgotten: {name}."
-        return f"There is no memory under the key {name[:200]!r}; nothing was deleted."
+            return f"Forgotten: {_key(name)}."
+        return f"There is no memory under the key {_told(name)}; nothing was deleted."
     except (_Wrong, SmolagentsMemoryError) as error:
-        return f"Nothing was forgotten: {error}"
+        return _sentence("Nothing was forgotten", error)
 
 
 def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
@@ -78,7 +87,7 @@ def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
     try:
         wanted, begin = _whole("step", number), 0 if start is None else _whole("start", start)
     except _Wrong as error:
-        return f"The step cannot be shown: {error}"
+        return _sentence("The step cannot be shown", error)
     step = next((each for each in reversed(steps) if each.step_number == wanted), None)
     if step is None:
         there = sorted({each.step_number for each in steps})
@@ -90,6 +99,25 @@ def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
     part = text[begin : begin + _SHOWN]
     rest = len(text) - begin - len(part)
     return part + (f"\n[{rest} more characters: call again with start={begin + len(part)}]" if rest > 0 else "")
+
+
+def _sentence(what: str, error: Exception) -> str:
+    """What went wrong, on one line, whatever it quotes."""
+    said = " ".join(harmless(str(error)).split())
+    return f"{what}: {_without_brackets(said[:_ERROR])}"
+
+
+def _told(value: Any) -> str:
+    """What a model asked with, said again so that it cannot be taken for a line of ours."""
+    return _without_brackets(named(value))
+
+
+def _key(key: str) -> str:
+    return key if is_token(key) else _told(key)
+
+
+def _without_brackets(text: str) -> str:
+    return text.replace("[", "(").replace("]", ")")
 
 
 def _text(name: str, value: Any) -> str:

@@ -55,6 +55,20 @@ def test_a_memory_is_forgotten_after_a_question(place: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_a_tool_returned_is_confirmed_or_revoked(place: Path) -> None:
+    (key,) = as_json("remember", "The xylophone is red.", "--origin", "tool", "--source", "web", cwd=place)["keys"]
+    (found,) = [one for one in as_json("search", "xylophone", cwd=place) if one["key"] == key]
+    assert (found["origin"], found["trust"]) == ("tool", 0)
+    assert as_json("confirm", key, cwd=place) == {"confirmed": key}
+    assert as_json("search", "xylophone", "-k", "1", cwd=place)[0]["trust"] == 2
+    refused = command("revoke", "--source", "web", cwd=place)
+    assert refused.returncode == 1
+    assert "add --yes" in refused.stderr
+    assert as_json("revoke", "--source", "web", "--yes", cwd=place) == {"revoked": [key], "purged": False}
+    assert "0 memories are forgotten" in command("revoke", "--source", "web", "--yes", cwd=place).stdout
+
+
+@pytest.mark.slow
 def test_reindex_and_decay(place: Path) -> None:
     assert isinstance(as_json("reindex", cwd=place), dict)
     assert as_json("decay", cwd=place) == {"archived": [], "purged": []}
@@ -69,6 +83,9 @@ def test_reindex_and_decay(place: Path) -> None:
         (["remember"], "give a text"),
         (["remember", "--file", "missing.txt"], "missing.txt"),
         (["forget", "nothing-of-that-key", "--yes"], "there is no memory"),
+        (["confirm", "nothing-of-that-key"], "there is no memory"),
+        (["revoke"], "--source web_search"),
+        (["remember", "x", "--origin", "web"], "an origin is one of user, agent, tool, document, import"),
     ],
 )
 def test_bad_input_gives_a_sentence_that_says_what_to_do(place: Path, arguments: list[str], says: str) -> None:

@@ -15,7 +15,7 @@ from agents import code_agent, photo, rendered
 from smolagents.memory import ActionStep, TaskStep
 from sqlalchemy import inspect, text
 
-from smolagents_memory import NewerSchemaError, Session, SessionManager, SessionStorageError
+from smolagents_memory import EnhancedAgentMemory, NewerSchemaError, Session, SessionManager, SessionStorageError
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.migrating import backup_paths
@@ -214,3 +214,31 @@ def test_there_is_a_database_of_every_released_schema() -> None:
     assert {path.stem.removeprefix("schema_") for path in RELEASED} == {
         path.stem.split("_")[0] for path in versions.glob("[0-9]*.py")
     }
+
+
+def test_what_was_remembered_before_has_the_origin_that_its_kind_tells(tmp_path: Path) -> None:
+    """All of it is trusted as it was: nobody noted which tools had been asked."""
+    path = tmp_path / "m.db"
+    shutil.copy(Path(__file__).parent / "data" / "memories_0002.db", path)
+    database = Database.at(path)
+    database.prepare()
+    with database.reading() as connection:
+        rows = connection.execute(tables.items.select()).mappings().all()
+    learnt = {"experience", "action", "failure", "outcome", "unsolved", "solution", "lesson"}
+    assert {row["kind"]: row["origin"] for row in rows} == {
+        "memory": "user", "fact": "user", "document": "document", **dict.fromkeys(learnt, "agent"),
+    }  # fmt: skip
+    assert {(row["trust"], row["made_of"]) for row in rows} == {(1, None)}
+    with EnhancedAgentMemory(path, vector=False) as memory:
+        assert memory.recall("a note of the kind lesson on pumps", 1)[0].value == "A note of the kind lesson on pumps."
+
+
+def test_memories_of_schema_0003_know_what_they_were_made_of(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    shutil.copy(Path(__file__).parent / "data" / "schema_0003.db", path)
+    with EnhancedAgentMemory(path, vector=False) as memory:
+        told = {hit.key: (hit.origin, hit.trust, hit.tools) for hit in memory.recall("is tea green?")}
+        assert told == {
+            "tea": ("user", 1, ()), "page": ("tool", 2, ("web_search",)), "lesson": ("user", 0, ("web_search",)),
+        }  # fmt: skip
+        assert set(memory.revoke(source="web_search")) == {"page", "lesson"}

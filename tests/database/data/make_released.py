@@ -14,7 +14,7 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent.parent.parent)]
 
 from agents import code_agent, photo  # noqa: E402
 
-from smolagents_memory import Session, SessionManager  # noqa: E402
+from smolagents_memory import EnhancedAgentMemory, Session, SessionManager  # noqa: E402
 from smolagents_memory.database import tables  # noqa: E402
 from smolagents_memory.testing import code  # noqa: E402
 
@@ -33,6 +33,11 @@ def main() -> None:
     with Session("released", url).attach(agent):
         agent.run("Remember it.", images=[photo()])
         agent.memory.steps[1].observations = "forty, and shaped by a callback"
+    with EnhancedAgentMemory(url, vector=False) as memory:
+        memory.remember("Ann likes tea.", key="tea", meta={"n": 1})
+        memory.remember("The page says that tea is green.", key="page", origin="tool", source="web_search")
+        memory.remember("Tea is green.", key="lesson", made_of=["page", "tea"])
+        memory.confirm("page")
     manager = SessionManager(url)
     manager.backup(target)  # one file without a log beside it
     manager.database.close()
