@@ -14,7 +14,7 @@ from smolagents_memory.memory.documents import parts_of
 Picture = dict[str, Any]
 CHUNK = 1000  # memories of a long list are written in one transaction
 USUAL = {"memory.db", "memory.db-wal", "memory.db-shm", "memory.db.embedding", "chroma", "chroma.lock"}  # files
-WORDS = "pump valve gauge motor belt filter sensor tank hose rotor".split()
+WORDS = ["pump", "valve", "gauge", "motor", "belt", "filter", "sensor", "tank", "hose", "rotor"]
 DOES = {  # and how often
     "run": 8, "fork": 2, "delete": 2, "remember_many": 5, "remember_document": 3, "forget_where": 2, "reindex": 2,
     "decay": 2, "purge_faded": 2, "purge": 2, "backup": 3, "restore_backup": 2, "migrate": 2,

@@ -13,8 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import alembic.command
-import alembic.config
 import chromadb  # noqa: F401 — imported once, in the process that all lives are forked off
 from quick_embedder import Hashed
 from smolagents import CodeAgent

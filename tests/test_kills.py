@@ -1,4 +1,4 @@
-"""A process killed at any instant of anything it does at a place loses nothing acknowledged and leaves nothing half."""
+"""Killed at any instant of whatever it does at a place, a process loses nothing acknowledged; nothing stays half."""
 
 from __future__ import annotations
 
