@@ -13,11 +13,11 @@ from smolagents_memory._version import __version__ as __version__
 # the one list of public names, by the module that each lives in
 _HOMES = {
     "_errors": """
-        AttachError CallbackSignatureError DamagedFileError DecodeError EmbeddingError ForeignFileError MemoryFileError
-        MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError PlaceError ScriptError
-        SessionConflictError SessionDamagedError SessionError SessionNotFoundError SessionStorageError
-        SmolagentsMemoryError StoreBusyError StoreError StoreFormatError StoreUnavailableError ToolStateError
-        UnsupportedValueError
+        AttachError CallbackSignatureError DamagedFileError DecodeError DocumentError EmbeddingError
+        ForeignFileError MemoryFileError MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError
+        OversizedError OversizedFileError PlaceError ScriptError SessionConflictError SessionDamagedError
+        SessionError SessionNotFoundError SessionStorageError SmolagentsMemoryError StoreBusyError StoreError
+        StoreFormatError StoreUnavailableError ToolStateError UnsupportedValueError
     """,
     "_events": "Event Events",
     "callbacks.alerts": "Alert",
@@ -64,6 +64,7 @@ _HOMES = {
     "sessions.manager": "SessionInfo SessionManager",
     "sessions.runs": "Run",
     "sessions.session": "Session",
+    "sessions.transcript": "JournaledStep Transcript",
     "state": "TypedMemory",
     "steps.notes": "NoteStep",
     "steps.pins": "is_pinned pin unpin",

@@ -4,6 +4,7 @@ from smolagents_memory._errors import (
     CallbackSignatureError as CallbackSignatureError,
     DamagedFileError as DamagedFileError,
     DecodeError as DecodeError,
+    DocumentError as DocumentError,
     EmbeddingError as EmbeddingError,
     ForeignFileError as ForeignFileError,
     MemoryFileError as MemoryFileError,
@@ -11,6 +12,8 @@ from smolagents_memory._errors import (
     MissingExtraError as MissingExtraError,
     NewerFormatError as NewerFormatError,
     NewerSchemaError as NewerSchemaError,
+    OversizedError as OversizedError,
+    OversizedFileError as OversizedFileError,
     PlaceError as PlaceError,
     ScriptError as ScriptError,
     SessionConflictError as SessionConflictError,
@@ -192,6 +195,10 @@ from smolagents_memory.sessions.runs import (
 )
 from smolagents_memory.sessions.session import (
     Session as Session,
+)
+from smolagents_memory.sessions.transcript import (
+    JournaledStep as JournaledStep,
+    Transcript as Transcript,
 )
 from smolagents_memory.state import (
     TypedMemory as TypedMemory,

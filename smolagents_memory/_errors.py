@@ -4,11 +4,14 @@
     ├── AttachError                   a memory that is another agent's, or an agent that has such a memory already
     ├── CallbackSignatureError        a callback that smolagents would call wrongly
     ├── DecodeError                   a record that cannot be turned back into a step or value
+    │   └── OversizedError            it would take memory or time beyond all proportion to its bytes
+    ├── DocumentError                 a document's file cannot be read; also an OSError
     ├── EmbeddingError                a text cannot be turned into a vector, or the model is not what it should be
     ├── MemoryFileError               a memory file that cannot be read; `.recoverable` says how many steps could be
     │   ├── DamagedFileError          cut short, bits flipped, empty
     │   ├── ForeignFileError          not a memory file at all
-    │   └── NewerFormatError          written by a newer version of this package, as is a value in a database
+    │   ├── NewerFormatError          written by a newer version of this package, as is a value in a database
+    │   └── OversizedFileError        it would take memory or time beyond all proportion to its bytes; see max_bytes
     ├── MissingExtraError             an optional dependency is not installed; names the command that installs it
     ├── PlaceError                    what was given names no place, or not how things lie there
     ├── StoreError                    a store of memories
@@ -49,6 +52,14 @@ class DecodeError(SmolagentsMemoryError, ValueError):
     """A record that cannot be turned back into a step or a value."""
 
 
+class OversizedError(DecodeError):
+    """A record that would take memory or time beyond all proportion to its bytes. Nothing was made of it."""
+
+
+class DocumentError(SmolagentsMemoryError, OSError):
+    """A document's file cannot be read. What was kept of it before is as it was."""
+
+
 class EmbeddingError(SmolagentsMemoryError):
     """A text cannot be turned into a vector, or the model is not what it should be."""
 
@@ -74,6 +85,10 @@ class ForeignFileError(MemoryFileError):
 
 class NewerFormatError(MemoryFileError):
     """The file, or a value in a database, was written by a newer version of this package."""
+
+
+class OversizedFileError(MemoryFileError):
+    """The file would take memory or time beyond all proportion to its bytes: `max_bytes=` allows more."""
 
 
 class MissingExtraError(SmolagentsMemoryError, ImportError):

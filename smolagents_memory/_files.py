@@ -1,4 +1,4 @@
-"""Writing a file so that it is either the old one or the new one."""
+"""Writing files: each is the old one or the new one, whole, and what is made is its owner's alone."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ import io
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from smolagents_memory._errors import PlaceError
+
+
+BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
+_LEFT = re.compile(r"\.(\d+)\.(?:([0-9a-f]{8})\.tmp|partial)(?:-wal|-shm|-journal)?$")
+_ours: set[str] = set()  # the tokens of the files that this process is writing
 
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> Path:
@@ -19,23 +27,83 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> Path:
     A name that ends in ".gz" is packed. A link is followed: the file it points to is replaced, not the link.
     """
     path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(path)
-    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as raw:
-            _write(raw, lines, packed=path.suffix == ".gz")
-            if path.exists():
-                with contextlib.suppress(OSError):  # another owner's file: the new one is ours
-                    os.chmod(temporary, path.stat().st_mode & 0o777)
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    with replacing(path) as temporary, temporary.open("wb") as raw:
+        _write(raw, lines, packed=path.suffix == ".gz")
     return path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file beside `path`, which takes its place when the block has ended well; its owner's alone if new."""
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "no ordinary file"
+        raise PlaceError(f"{path} is {what}; it was left as it is: name a file to be written")
+    make_folder(path.parent)
+    _sweep(path)
+    token = secrets.token_hex(4)
+    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{token}.tmp")
+    _ours.add(token)
+    try:
+        make_private(temporary)
+        yield temporary
+        _sync(temporary)
+        if path.exists():
+            with contextlib.suppress(OSError):  # another owner's file: the new one is ours
+                os.chmod(temporary, path.stat().st_mode & 0o777)
+        os.replace(temporary, path)
+    finally:
+        for suffix in ("", *BESIDE):
+            Path(f"{temporary}{suffix}").unlink(missing_ok=True)
+        _ours.discard(token)
+    if os.name != "nt":  # there a folder cannot be opened; the replacement itself is journaled
+        _sync(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, for their owner alone; one that is there stays as it is."""
+    for each in reversed([each for each in (path, *path.parents) if not each.exists()]):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir(0o700)
+            if each.stat().st_mode & 0o700 != 0o700:  # a umask that takes its owner's rights
+                each.chmod(0o700)
+    path.mkdir(exist_ok=True)  # a file of that name is in the way
+
+
+def make_private(path: str | os.PathLike[str], mode: int = 0o600) -> None:
+    """Make an empty file for its owner alone, if there is none. What SQLite adds beside it is as private."""
+    with contextlib.suppress(FileExistsError):
+        os.close(open_private(path, mode))
+
+
+def open_private(path: str | os.PathLike[str], mode: int = 0o600) -> int:
+    """A new file for its owner alone, whatever the umask; raises FileExistsError."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    if os.name != "nt" and os.fstat(handle).st_mode & 0o777 != mode:
+        os.fchmod(handle, mode)
+    return handle
+
+
+def erase(path: Path) -> None:
+    """Overwrite a file, then remove it."""
+    with path.open("r+b") as target:
+        left = path.stat().st_size
+        while left > 0:
+            left -= target.write(bytes(min(left, 1 << 20)))
+        target.flush()
+        os.fsync(target.fileno())
+    path.unlink()
+
+
+def left_behind(name: str) -> str | None:
+    """Which token the name of an unfinished file has whose writer is dead; None for every other name."""
+    import psutil  # a module that not everybody who imports this needs
+
+    found = _LEFT.search(name)
+    if not found or not name.startswith("."):
+        return None
+    owner, token = int(found[1]), found[2] or ""
+    ours = owner == os.getpid() and token not in _ours  # of an earlier process: in a container all have one number
+    return token if ours or not psutil.pid_exists(owner) else None
 
 
 def _write(raw: IO[bytes], lines: Iterable[bytes], *, packed: bool) -> None:
@@ -47,10 +115,8 @@ def _write(raw: IO[bytes], lines: Iterable[bytes], *, packed: bool) -> None:
         buffered.writelines(lines)
 
 
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # there a folder cannot be opened; the replacement itself is journaled
-        return
-    handle = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:
@@ -59,12 +125,11 @@ def _sync_folder(folder: Path) -> None:
 
 def _sweep(path: Path) -> None:
     """Remove what writers of this file left behind when they were killed."""
-    import psutil  # a module that not everybody who imports this needs
-
-    for left in path.parent.glob(f".{_escaped(path.name[:100])}.*.tmp"):
-        owner = left.name.split(".")[-3]
-        if owner.isdigit() and int(owner) != os.getpid() and not psutil.pid_exists(int(owner)):
-            left.unlink(missing_ok=True)
+    for left in path.parent.glob(f".{_escaped(path.name[:100])}.*"):
+        named = left.name[len(path.name[:100]) + 1 :]
+        if _LEFT.fullmatch(named) and left_behind(left.name) is not None:
+            with contextlib.suppress(OSError):  # it went meanwhile, or is somebody else's
+                erase(left)
 
 
 def _escaped(name: str) -> str:

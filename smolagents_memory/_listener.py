@@ -5,6 +5,7 @@ A journal, learning, a timeline, a replay: each is a `Listener`. `upstream.watch
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass, field
 from operator import is_
@@ -12,6 +13,12 @@ from typing import Any
 
 
 ANSWERED, FAILED, INTERRUPTED = "answered", "failed", "interrupted"
+
+
+def stopping() -> bool:
+    """Whether somebody's wish to stop is on its way through this thread (Ctrl-C, an exit): no model is asked then."""
+    error = sys.exc_info()[1]
+    return error is not None and not isinstance(error, Exception)
 
 
 @dataclass(eq=False)

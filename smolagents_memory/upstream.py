@@ -12,7 +12,7 @@ import inspect
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from types import FunctionType
@@ -34,13 +34,14 @@ from smolagents.memory import (
 )
 from smolagents.memory import ToolCall as AskedCall
 
-from smolagents_memory._listener import Listener, Run
+from smolagents_memory._listener import Listener, Run, stopping
 from smolagents_memory._telling import CALLBACKS, MODEL_CALLS, RUNS, TOOL_CALLS, Telling, standing_in, stood_for
 
 
 _INTERRUPTED = "Agent interrupted."
 _HOOKS = "_smolagents_memory"  # where an agent that is watched has its hooks
 _END = object()
+_TASK = "\0task\0"  # where a template puts the task
 
 AGENT_ERRORS: dict[str, type[BaseException]] = {
     name: cls
@@ -247,9 +248,9 @@ class _Hooks(Telling):
         return run
 
     def _answer_when_appended(self, run: Run, step: Any, answer: Any) -> None:
-        """A loop by hand ends with the step in memory; where memory tells nothing, with the step."""
+        """A loop by hand ends with the step in memory; where it is there already, or memory tells nothing, with it."""
         on = getattr(self.agent.memory, "on", None)
-        if on is None:
+        if on is None or any(each is step for each in reversed(self.agent.memory.steps)):
             self.answer(run, answer)
             return
 
@@ -365,6 +366,11 @@ def part_of(run: Run) -> Iterator[None]:
         raise
 
 
+def is_stopping(agent: Any) -> bool:
+    """Whether the agent was told to stop, or Ctrl-C is on its way."""
+    return stopping() or bool(getattr(agent, "interrupt_switch", False))
+
+
 def stop_if_interrupted(agent: Any) -> None:
     """Raise once what `run` raises for `agent.interrupt()`; who calls again wants to go on."""
     if agent.interrupt_switch:
@@ -433,6 +439,25 @@ def prompts_round_steps(agent: Any) -> list[str]:
     return texts
 
 
+def given_task(agent: Any, text: str) -> str:
+    """What was asked for, without what smolagents says round it when a manager asks; any other task as it is."""
+    template = (getattr(agent, "prompt_templates", None) or {}).get("managed_agent", {}).get("task")
+    if not template:
+        return text
+    try:
+        said = populate_template(template, {"name": agent.name, "task": _TASK})
+    except Exception:  # noqa: BLE001 — a template of the user's own, which says more than these
+        return text
+    before, found, after = said.partition(_TASK)
+    if not found or _TASK in after or not text.startswith(before):
+        return text
+    inside = text.removeprefix(before)
+    if not after:
+        return inside
+    task, there, behind = inside.rpartition(after)
+    return task + behind if there else text  # behind: the arguments that were given with it
+
+
 # -- a CodeAgent's local executor ----------------------------------------------------------------------------------
 
 
@@ -460,10 +485,33 @@ class Namespace:
         """Whether code cannot bind this name."""
         return name in (self._executor.static_tools or {})
 
-    def knows(self, name: str) -> bool:
-        """Whether code that reads this name finds it, rather than the one that looks most like it."""
-        known = (self.variables, self.functions, local_python_executor.ERRORS)
-        return self.is_tool(name) or any(name in each for each in known)
+    def is_taken(self, name: str) -> str:
+        """Why this name is none for a variable to be restored under; nothing where it is one."""
+        if self.is_tool(name) or name in local_python_executor.BASE_PYTHON_TOOLS:
+            return "a tool has this name now"
+        if name in local_python_executor.ERRORS or name in (*_OWN, "__name__"):
+            return "Python's own name"
+        return ""
+
+    def is_what_it_has(self, name: str, value: Any) -> bool:
+        """Whether code that reads this name finds the very same without it: `sqrt` is that of `math`."""
+        return local_python_executor.BASE_PYTHON_TOOLS.get(name, self) is value
+
+    def find(self, name: str) -> Any:
+        """What code that reads this name finds; KeyError where it would get the one that looks most like it."""
+        for known in (self.variables, self._executor.static_tools or {}, self.functions, local_python_executor.ERRORS):
+            if name in known:
+                return known[name]
+        raise KeyError(name)
+
+    def allows_all(self) -> bool:
+        """Whether the program authorises every module there is."""
+        return "*" in self._executor.authorized_imports
+
+    def names_it(self, module: str) -> bool:
+        """Whether the program authorises this very module, or all of its package: not by a star that allows any."""
+        allowed = (each for each in self._executor.authorized_imports if each != "*")
+        return any(module == each or (each[-2:] == ".*" and f"{module}.".startswith(each[:-1])) for each in allowed)
 
     def run(self, code: str) -> None:
         """Run some code, as far as the executor allows it."""
@@ -481,6 +529,16 @@ class Namespace:
             for name in _OWN:
                 self.variables.pop(name, None)
             self.variables.update(own)
+
+
+def hiding(agent: Any, names: Iterable[str]) -> dict[str, str]:
+    """Which of these names `agent.state` would hide from a CodeAgent's code, and what has them."""
+    namespace = namespace_of(agent)
+    if namespace is None:
+        return {}
+    own = {**agent.tools, **agent.managed_agents}
+    return {name: "a tool has this name now" if name in own else why for name in names
+            if (why := namespace.is_taken(name)) or name in own}  # fmt: skip
 
 
 def namespace_of(agent: Any) -> Namespace | None:

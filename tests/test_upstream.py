@@ -231,6 +231,31 @@ def test_the_templates_have_the_keys_that_are_read() -> None:
         assert "double" in plan
 
 
+@pytest.mark.parametrize("make", [code_agent, calling_agent])
+def test_what_a_manager_asked_for_is_told_from_what_is_said_round_it(make) -> None:
+    """Also with arguments behind it, with braces in it, and with a template of one's own."""
+    agent = make([], name="worker", description="Works.")
+    asked: list[str] = []
+    agent.run = lambda task, **options: asked.append(task)
+    for task in ("Find {{it}}.\n---\nNow.", "---\nTask:\n", ""):
+        agent(task)
+        assert task in asked[-1]
+        assert asked[-1] != task
+        assert upstream.given_task(agent, asked[-1]) == task
+        assert upstream.given_task(agent, asked[-1] + "\nArguments: {'n': 1}.") == task + "\nArguments: {'n': 1}."
+    assert upstream.given_task(agent, "A task like any other.") == "A task like any other."
+    for template, wrapped in {
+        "{{task}}": "Now.",
+        "Do: {{task}}": "Do: Now.",
+        "No task at all": "No task at all",
+        "{{task}} and {{task}}": "Now. and Now.",
+        "{{ 1/0 }}": "Now.",
+    }.items():
+        agent.prompt_templates["managed_agent"]["task"] = template
+        assert upstream.given_task(agent, wrapped) in ("Now.", wrapped)
+    assert upstream.given_task(None, "Now.") == "Now."
+
+
 def test_the_executor_keeps_variables_functions_and_tools_where_they_are_looked_for() -> None:
     agent = code_agent([])
     executor = agent.python_executor

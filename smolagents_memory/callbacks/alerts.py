@@ -6,13 +6,13 @@ import re
 import sys
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from smolagents.memory import MemoryStep
 from smolagents.utils import AgentGenerationError
 
-from smolagents_memory.callbacks.step_callback import StepCallback
+from smolagents_memory.callbacks.step_callback import StepCallback, name_of
 from smolagents_memory.callbacks.working_history import History
 from smolagents_memory.steps.calls import calls_of, error_of
 from smolagents_memory.steps.kinds import is_action, kind_of
@@ -25,7 +25,7 @@ _OWN_ALERT = re.compile(r"\[ALERT\] (Pattern detected: \d+ failures in last \d+ 
 
 @dataclass(frozen=True)
 class Alert:
-    """What `on_alert` is given.
+    """What `on_alert` is given. It prints as one line: "failures at step 6: [ALERT] Pattern detected: …".
 
     Attributes:
         kind: "failures" or "loop".
@@ -38,8 +38,13 @@ class Alert:
     kind: str
     message: str
     count: int
-    step: MemoryStep
-    agent: Any = None
+    step: MemoryStep = field(repr=False)
+    agent: Any = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        name = getattr(self.agent, "name", None)
+        of = f" of {name!r}" if name else ""
+        return " ".join(f"{self.kind} at {name_of(self.step)}{of}: {self.message}".split())
 
     @property
     def step_number(self) -> int | None:

@@ -9,7 +9,11 @@ from typing import Any
 from smolagents.memory import MemoryStep
 
 from smolagents_memory.callbacks.alerts import Alert, Watch, action_text, failure_of, result_text
+from smolagents_memory.callbacks.failure_signs import FailureSigns
 from smolagents_memory.steps.calls import called
+
+
+SIGNS = FailureSigns()
 
 
 class AlertOnFailures(Watch):
@@ -20,8 +24,9 @@ class AlertOnFailures(Watch):
     `threshold` failures again. Each step is judged once, without what callbacks added to it.
 
     Args:
-        pattern: A regular expression that makes a step a failure; by default a 5xx status. None counts every step
-            that ended in an error.
+        pattern: A regular expression that makes a step a failure. None counts every step that ended in an error. By
+            default those count, and observations that say that something failed: a traceback, "Error: …", a 5xx
+            status where a status stands, a timeout, an exit code, "permission denied". "200 OK in 512 ms" is none.
         threshold: How many failures alert.
         window: Among how many steps.
         predicate: Decides instead of the pattern: given the step, returns whether it failed.
@@ -45,7 +50,7 @@ class AlertOnFailures(Watch):
 
     def __init__(
         self,
-        pattern: str | re.Pattern[str] | None = r"\b5\d\d\b",
+        pattern: str | re.Pattern[str] | FailureSigns | None = SIGNS,
         threshold: int = 3,
         window: int = 10,
         *,
@@ -56,7 +61,7 @@ class AlertOnFailures(Watch):
     ) -> None:
         if not 1 <= threshold <= window:
             raise ValueError(f"threshold={threshold} must be between 1 and window={window}")
-        self.pattern = None if pattern is None else re.compile(pattern)
+        self.pattern = re.compile(pattern) if isinstance(pattern, (str, re.Pattern)) else pattern
         self.predicate, self.threshold, self.span = predicate, threshold, window
         self.tools = None if tools is None else frozenset([tools] if isinstance(tools, str) else tools)
         what = _name_of(predicate) if predicate else getattr(self.pattern, "pattern", "any error")
@@ -70,7 +75,7 @@ class AlertOnFailures(Watch):
         if self.predicate is not None:
             return bool(self.predicate(step))
         failed = failure_of(step) is not None
-        if failed and (self.pattern is None or self.tools is not None):
+        if failed and (self.pattern is None or self.pattern is SIGNS or self.tools is not None):
             return True
         if self.pattern is None:
             return False

@@ -83,12 +83,16 @@ def prune_images(history: History, places: list[Place], max_side: int | None = N
     doomed: dict[int, tuple[MemoryStep, set[int]]] = {}
     for step, index in places:
         doomed.setdefault(id(step), (step, set()))[1].add(index)
+    if id(history.step) in doomed:
+        history.tell("pruning", what="images", step=history.step)  # what another callback added goes with them
     for step, old in doomed.values():
         now = [_shrunk(image, max_side) if index in old else image for index, image in enumerate(images_of(step))]
         kept = [image for image in now if image is not None]
         setattr(step, kind_of(step).images or "", kept or None)
         if removed := len(now) - len(kept):
             _leave_text(step, removed)
+        if shrunk := len(old) - removed:
+            set_mark(step, "images_shrunk", mark_of(step, "images_shrunk", 0) + shrunk)  # they are no new ones
     if places:
         history.tell("pruned", what="images", count=len(places))
 

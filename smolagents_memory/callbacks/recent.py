@@ -24,8 +24,8 @@ WORTH = 4 * len(SAME)  # a shorter text is not worth a pointer to another step
 class KeepRecentSteps(StepCallback):
     """Keeps the newest steps and drops older ones, whole: a call never loses its answer.
 
-    The system prompt, the tasks of the current run, pinned steps, summaries and the newest step always stay, beside
-    the window.
+    The system prompt, system messages that were added, the tasks of the current run, pinned steps, summaries and the
+    newest step always stay, beside the window.
 
     Args:
         n: How many steps stay; tasks are not counted.

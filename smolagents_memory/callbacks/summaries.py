@@ -15,6 +15,7 @@ from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.rendering import text_message
 from smolagents_memory.steps.texts import parts_in, shorten, shown
+from smolagents_memory.upstream import is_stopping
 
 
 PROMPT = (
@@ -29,7 +30,8 @@ class SummarizeOldSteps(StepCallback):
 
     The summary is a `NoteStep` of the kind "summary", which says how many steps it replaces; the next one takes it
     in. The tasks of the current run, pinned steps and the newest steps stay. If the model fails, or gives nothing,
-    the steps stay as they were, and it is asked again when `every` more steps have been made.
+    the steps stay as they were, and it is asked again when `every` more steps have been made. A run that is
+    interrupted asks nothing.
 
     Args:
         model: The model that writes it; without it the agent's own.
@@ -70,6 +72,8 @@ class SummarizeOldSteps(StepCallback):
 
     def on_step(self, step: MemoryStep, history: History) -> None:
         """Summarise the older steps if there are enough of them."""
+        if is_stopping(history.agent):
+            return
         enough = len(history.steps) >= self.keep_last + (1 if self.when else self.every)
         if history.agent is None or not enough or not self._is_time(old := self._old(history), history):
             return

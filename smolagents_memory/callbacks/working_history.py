@@ -16,6 +16,7 @@ from smolagents_memory.steps.kinds import is_action, is_final, is_note, is_task
 from smolagents_memory.steps.marks import mark_of, returned_text, set_mark
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.pins import is_pinned
+from smolagents_memory.steps.texts import is_system
 
 
 SUMMARY = "summary"
@@ -42,7 +43,7 @@ class History:
         return filter(is_action, (self.steps[index] for index in before if index < at))
 
     def droppable(self, *, summaries: bool = False) -> list[MemoryStep]:
-        """The steps that may go, oldest first: all but the tasks of this run, pinned steps and the newest step.
+        """The steps that may go, oldest first: all but system messages, this run's tasks, pinned steps and the newest.
 
         Summaries stand for what was dropped before, so they go only when asked for.
         """
@@ -50,7 +51,8 @@ class History:
         return [
             step
             for index, step in enumerate(self.steps[:-1])
-            if not is_pinned(step) and not (is_task(step) and index >= tasks) and (summaries or not is_summary(step))
+            if not (is_pinned(step) or (is_task(step) and index >= tasks) or is_system(step))
+            and (summaries or not is_summary(step))
         ]
 
     def drop(self, steps: Iterable[MemoryStep]) -> int:

@@ -33,12 +33,12 @@ Storage = Annotated[
         "--storage",
         "-s",
         envvar="SMOLAGENTS_MEMORY",
-        help="A folder with a memory.db, a file, or a database URL.",
+        help="A folder with a memory.db, a file, or a database URL; for memories also a store's.",
         show_default=True,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is destroyed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is destroyed or replaced.")]
 SessionId = Annotated[str, typer.Argument(help="The session's id.", show_default=False)]
 
 STORAGE = "agent_memory"
@@ -64,6 +64,7 @@ def command(name: str) -> Callable[[Command], Command]:
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong and leave with exit code 1."""
+    message = named(message)  # whoever it is that says it
     Console(stderr=True, soft_wrap=True).print(
         Text("error: ", style="bold red").append(Text(message, style="default"))
     )
@@ -72,9 +73,9 @@ def fail(message: str) -> NoReturn:
 
 def named(storage: str) -> str:
     """A place as it may be shown: without its password."""
-    from smolagents_memory.database.places import Place
+    from smolagents_memory.database.passwords import shown
 
-    return str(Place(storage)) if "://" in storage else storage
+    return shown(storage)
 
 
 def console() -> Console:
@@ -122,6 +123,12 @@ def confirm(question: str, yes: bool) -> None:
     if not typer.confirm(question):
         say("Nothing was done.")
         raise typer.Exit(1)
+
+
+def confirm_replacing(path: Path, yes: bool) -> None:
+    """Ask before a file that is there is replaced. Every command that writes a file does."""
+    if path.exists():
+        confirm(f"There is a file {str(path)!r} already, which will be replaced. Go ahead?", yes)
 
 
 def _print_version(wanted: bool) -> None:

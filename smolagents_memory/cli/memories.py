@@ -24,11 +24,13 @@ def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True) -
     """The long-term memory of a place, open for as long as it is needed."""
     from smolagents_memory.database.places import Place
     from smolagents_memory.memory.enhanced import EnhancedAgentMemory
+    from smolagents_memory.stores.opening import is_store_url
 
-    path = Place(storage).path
+    path = None if is_store_url(storage) else Place(storage).path
     if must_exist and path is not None and not path.exists():
         app.fail(
-            f"there is no memory in {storage!r}; name the place with --storage, or remember something there first"
+            f"there is no memory in {app.named(storage)!r}; name the place with --storage, or remember something "
+            "there first"
         )
     pairs = [each.partition("=") for each in scope or ()]
     wrong = [name for name, equals, value in pairs if not (name and equals and value)]

@@ -22,7 +22,9 @@ def _manager(storage: str, *, must_exist: bool = True) -> Any:
     manager = SessionManager(storage)
     path = manager.database.path
     if must_exist and path is not None and not path.exists():
-        app.fail(f"there is no memory in {storage!r} ({path} does not exist); name the place with --storage")
+        app.fail(
+            f"there is no memory in {app.named(storage)!r} ({path} does not exist); name the place with --storage"
+        )
     return manager
 
 
@@ -73,21 +75,30 @@ def show(
     run: Annotated[int | None, typer.Option(help="What an earlier run left, by its number.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a session: its runs, and its steps as a report in Markdown.
+    """Show a session: its runs, and every step that was journaled, as it came, as a report in Markdown.
 
     Example: smolagents-memory show user-42 --run 1
     """
     from smolagents_memory.codec.encoding import encode_step
     from smolagents_memory.insight.report import to_markdown
+    from smolagents_memory.sessions.transcript import JournaledStep
 
     session = _session(storage, session_id)
-    steps = session.steps(run)
+    told = list(session.transcript()) if run is None else [JournaledStep(step, step) for step in session.steps(run)]
     if as_json:
         runs = [dataclasses.asdict(each) for each in session.runs()]
-        app.print_json({"session": session_id, "runs": runs, "steps": [encode_step(step) for step in steps]})
+        steps = [{**encode_step(each.original), "left": each.left, "run": each.run or run} for each in told]
+        app.print_json({"session": session_id, "runs": runs, "steps": steps})
         return
     rows = [[r.number, r.state, _time(r.started), r.steps, r.task, r.error or r.answer] for r in session.runs()]
     app.print_table(["run", "state", "started", "steps", "task", "answer or error"], rows, "No runs yet.")
+    dropped, changed = (sum(each.left == how for each in told) for how in ("dropped", "changed"))
+    if dropped or changed:
+        app.say(
+            f"\n{len(told)} steps, each as it came; of these {dropped} were dropped from the agent's memory and "
+            f"{changed} changed there."
+        )
+    steps = [each.original for each in told]
     app.console().print()
     app.console().print(to_markdown(steps, title=f"Session {session_id}"), markup=False, highlight=False)
 
@@ -99,14 +110,15 @@ def replay(
     speed: Annotated[float | None, typer.Option(help="1 for the pace of the run; without it all at once.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run on the terminal as the agent's own logger showed it.
+    """Show a session or a file on the terminal as the agent's own logger showed it, each step as it came.
 
     Example: smolagents-memory replay user-42 --speed 10
     """
     from smolagents_memory.insight.conversation import conversation
     from smolagents_memory.insight.playback import replay as play
+    from smolagents_memory.insight.recorded import read_all
 
-    told: Any = source if Path(source).is_file() else _session(storage, source)
+    told: Any = read_all(source if Path(source).is_file() else _session(storage, source))
     if as_json:
         app.print_json([{"role": str(m.role), "content": m.content} for m in conversation(told)])
         return
@@ -114,12 +126,23 @@ def replay(
 
 
 @command("export")
-def export(session_id: SessionId, path: PathOut, storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+def export(
+    session_id: SessionId,
+    path: PathOut,
+    all_steps: Annotated[
+        bool, typer.Option("--all", help="Every step that was journaled, as it came, instead of what is in memory.")
+    ] = False,
+    storage: Storage = STORAGE,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
     """Write a session's memory as a portable file.
 
-    Example: smolagents-memory export user-42 user-42.jsonl.gz
+    Example: smolagents-memory export user-42 user-42.jsonl.gz --all
     """
-    written = _session(storage, session_id).export(path)
+    session = _session(storage, session_id)
+    app.confirm_replacing(path, yes)
+    written = session.export(path, all_steps=all_steps)
     _tell_written(f"Session {session_id!r}", written, as_json)
 
 
@@ -207,14 +230,17 @@ def stats(
 def backup(
     path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
     storage: Storage = STORAGE,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy the whole database into one SQLite file, also while it is in use.
 
     Example: smolagents-memory backup backups/monday.db
     """
+    manager = _manager(storage)
+    app.confirm_replacing(path, yes)
     with app.console().status("copying …"):
-        written = _manager(storage).backup(path)
+        written = manager.backup(path)
     _tell_written(f"A copy of {app.named(storage)!r}", written, as_json)
 
 

@@ -6,11 +6,12 @@ import base64
 import binascii
 import hashlib
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.allowance import Allowance
 
 
 INLINE_LIMIT = 512
@@ -51,18 +52,23 @@ class Blobs:
 
 
 class LoadedBlobs(dict[str, bytes]):
-    """Blobs that were read, and the images made of them: equal images of one history are one object."""
+    """Blobs that were read, and the images made of them: equal images of one history are one object.
 
-    def __init__(self, data: Mapping[str, bytes] = MappingProxyType({})) -> None:
+    `allowance` is what may be made of the source that they are from.
+    """
+
+    def __init__(self, data: Mapping[str, bytes] = MappingProxyType({}), allowance: Allowance | None = None) -> None:
         super().__init__(data)
-        self.images: dict[str, Any] = {}
+        self.images: MutableMapping[str, Any] = {}
+        self.unpacked: set[str] = set()  # pixels that were made of these already
+        self.allowance = allowance or Allowance(sum(map(len, data.values())))
 
 
 class FetchedBlobs(LoadedBlobs):
     """Blobs that are read when they are first needed, until they are let go."""
 
     def __init__(self, fetch: Callable[[str], bytes | None]) -> None:
-        super().__init__()
+        super().__init__(allowance=Allowance(total=1 << 62))  # of a database, what was put there comes back
         self._fetch: Callable[[str], bytes | None] | None = fetch
 
     def __missing__(self, name: Any) -> bytes:
@@ -73,6 +79,7 @@ class FetchedBlobs(LoadedBlobs):
         if found is None:
             raise KeyError(name)
         self[name] = found
+        self.allowance.gain(len(found))
         return found
 
     def let_go(self) -> None:

@@ -14,9 +14,11 @@ from smolagents_memory._errors import DecodeError
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.blobs import Blobs, embed_blobs, extract_blobs
 from smolagents_memory.codec.graph import Node
-from smolagents_memory.codec.objects import STEP_CLASSES, defaults
+from smolagents_memory.codec.objects import STEP_CLASSES, check_names, defaults
 from smolagents_memory.codec.registry import attributes, class_name, registry
+from smolagents_memory.codec.unfolding import check_unfolding
 from smolagents_memory.codec.values import new_decoder, new_encoder, warn_of_losses
+from smolagents_memory.steps.kinds import kind_of
 
 
 VERSION = 1
@@ -114,6 +116,9 @@ def build_step(name: str, fields: Node, shown: Node, blobs: Mapping[str, bytes])
     if cls is None or not issubclass(cls, MemoryStep):
         say_once(f"a step of the class {name}, which is not known here, was kept as data; see register_step")
         return UnknownStep(name, values, new_decoder(blobs).decode(shown or []))
+    check_names(cls, values)
     known = {**defaults(cls), **values} if dataclasses.is_dataclass(cls) else values
     built: MemoryStep = decoder.fill_attributes(object.__new__(cls), iter(known.items()))
+    if decoder.refs:
+        check_unfolding([values.get(name) for name in kind_of(built).shown], decoder.allowance)
     return built

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
-from smolagents_memory.codec.lazily import pd
+from smolagents_memory.codec.lazily import np, pd
+from smolagents_memory.codec.python_types import of_kind, zone_name
+
+
+# what pandas calls its own types of columns: no zone stands in it, which could be a path
+_EXTENSION = re.compile(r"(?!datetime)[A-Za-z0-9_]{1,40}(\[[A-Za-z0-9_ ,.\-]{0,60}\])?")
 
 
 def _write_column(encoder: Encoder, values: Any, depth: int) -> list[Node]:
@@ -35,13 +41,36 @@ def _read_column(decoder: Decoder, node: list[Node]) -> Any:
     kind, parts = node[0], node[1:]
     if kind == "category":
         codes, categories, ordered = (decoder.value(part) for part in parts)
+        _check_column(codes)
+        _distinct(decoder, categories)
         return pd.Categorical.from_codes(codes, categories=categories, ordered=ordered)
     if kind == "zoned":
         naive, zone = (decoder.value(part) for part in parts)
-        return pd.DatetimeIndex(naive).tz_localize("UTC").tz_convert(zone).array
+        return pd.DatetimeIndex(_check_column(naive)).tz_localize("UTC").tz_convert(_read_zone(zone)).array
     if kind == "extension":
-        return pd.array(decoder.value(parts[1]), dtype=parts[0])
-    return decoder.value(parts[0])
+        if not isinstance(parts[0], str) or not _EXTENSION.fullmatch(parts[0]):
+            raise ValueError(f"a column of {str(parts[0])[:40]!r}")
+        return pd.array(of_kind(decoder.value(parts[1]), list), dtype=parts[0])
+    return _check_column(decoder.value(parts[0]))
+
+
+def _check_column(column: Any) -> Any:
+    """A column that is one, of so many rows as it has: pandas would make a single value as long as the index."""
+    if type(column) is not np.ndarray or column.ndim != 1:
+        raise ValueError("a column that is no array")
+    return column
+
+
+def _distinct(decoder: Decoder, values: Any) -> None:
+    """What pandas looks up by its hash."""
+    if not isinstance(values, pd.Index):
+        raise ValueError("categories that are no index")
+    if values.dtype == object:
+        decoder.keys(values.tolist())
+
+
+def _read_zone(zone: Any) -> Any:
+    return zone_name(zone) if isinstance(zone, str) else zone
 
 
 def _write_index(encoder: Encoder, index: Any, depth: int) -> dict[str, Node]:
@@ -58,15 +87,18 @@ def _write_index(encoder: Encoder, index: Any, depth: int) -> dict[str, Node]:
 
 
 def _read_index(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    names = decoder.value(node["names"])
+    names = decoder.keys(of_kind(decoder.value(node["names"]), list))
     if "range" in node:
-        return pd.RangeIndex(*node["range"], name=names[0])
+        start, stop, step = (of_kind(each, int) for each in node["range"])
+        return pd.RangeIndex(start, stop, step, name=names[0])
     if "levels" in node:
         levels = [_index_of(_read_column(decoder, level)) for level in node["levels"]]
+        for level in levels:
+            _distinct(decoder, level)
         return pd.MultiIndex(levels, [decoder.value(code) for code in node["codes"]], names=names)
     index = _index_of(_read_column(decoder, node["v"])).rename(names[0])
     if "freq" in node:
-        index.freq = node["freq"]
+        index.freq = of_kind(node["freq"], str)[:40]
     return index
 
 
@@ -85,10 +117,16 @@ def _write_series(encoder: Encoder, series: Any, depth: int) -> dict[str, Node]:
 
 
 def _read_series(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    column = _read_column(decoder, node["v"])
+    column, index = _read_column(decoder, node["v"]), decoder.value(node["index"])
+    _check_length(column, index)
     return pd.Series(
-        column, index=decoder.value(node["index"]), name=decoder.value(node["name"]), dtype=column.dtype, copy=False
+        column, index=index, name=decoder.key(decoder.value(node["name"])), dtype=column.dtype, copy=False
     )
+
+
+def _check_length(column: Any, index: Any) -> None:
+    if not isinstance(index, pd.Index) or len(column) != len(index):
+        raise ValueError(f"a column of {len(column)} rows and an index that has others")
 
 
 def _write_frame(encoder: Encoder, frame: Any, depth: int) -> dict[str, Node]:
@@ -104,6 +142,8 @@ def _write_frame(encoder: Encoder, frame: Any, depth: int) -> dict[str, Node]:
 def _read_frame(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
     index = decoder.value(node["index"])
     columns = [_read_column(decoder, column) for column in node["v"]]
+    for column in columns:
+        _check_length(column, index)
     frame = pd.DataFrame(
         {at: pd.Series(column, index=index, dtype=column.dtype) for at, column in enumerate(columns)}, index=index
     )
@@ -117,8 +157,8 @@ def _write_timestamp(encoder: Encoder, value: Any, depth: int) -> dict[str, Node
 
 def _read_timestamp(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
     zone = decoder.value(node["zone"])
-    moment = pd.Timestamp(node["v"], unit="ns")
-    moment = moment if zone is None else moment.tz_localize("UTC").tz_convert(zone)
+    moment = pd.Timestamp(of_kind(node["v"], int), unit="ns")
+    moment = moment if zone is None else moment.tz_localize("UTC").tz_convert(_read_zone(zone))
     return moment.as_unit(node["unit"])
 
 
@@ -127,7 +167,7 @@ def _write_timedelta(encoder: Encoder, value: Any, depth: int) -> dict[str, Node
 
 
 def _read_timedelta(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    return pd.Timedelta(node["v"], unit="ns").as_unit(node["unit"])
+    return pd.Timedelta(of_kind(node["v"], int), unit="ns").as_unit(node["unit"])
 
 
 # the classes of pandas, by their names: a tag is "pd." and the name

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cached_property, lru_cache, partial
 from types import MemberDescriptorType
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.allowance import allowance_of
 from smolagents_memory.codec.blobs import Blobs
+from smolagents_memory.codec.keys import Hashes, Weights, check_hashes, is_simple
 
 
 Node = Any  # plain JSON
 TAG = "$"
 _DEEP = 48
 _JSON_INT = 2**53
+_LIGHT = 64  # parts of a key that are hashed in no time
 
 Write = Callable[["Encoder", Any, int], dict[str, Node]]
 Read = Callable[["Decoder", dict[str, Any], Callable[[Any], Any]], Any]
@@ -183,7 +187,10 @@ class Decoder:
 
     def __init__(self, readers: Mapping[str, Read], blobs: Mapping[str, bytes]) -> None:
         self.blobs = blobs
+        self.allowance = allowance_of(blobs)
         self.unknown: list[str] = []
+        self.refs = 0  # to what is shared
+        self._weights = Weights(self._parts_of_key)
         self._readers = readers
         self._known: dict[int, Any] = {}
         self._fixes: list[Callable[[], object]] = []
@@ -224,19 +231,21 @@ class Decoder:
             return self.fill_dict(define({}), node.items())
         if tag == "ref":
             wanted = node["n"]
+            self.refs += 1
             return self._known[wanted] if wanted in self._known else Later(lambda: self._known[wanted])
         if tag == "def":
             return self.value(node["v"], int(node["n"]))
         if tag == "graph":  # one of several values that were encoded each by itself
             return define(self._part(node))
         if tag == "dict":
-            return self.fill_dict(define({}), ((self.value(key), item) for key, item in node["v"]))
+            return self.fill_dict(define({}), self.keyed(node["v"]))
         return define(self._readers.get(tag, self._readers[""])(self, node, define))
 
     def _part(self, node: Node) -> Any:
         part = Decoder(self._readers, self.blobs)
         value = part.decode(node)
         self.unknown += part.unknown
+        self.refs += part.refs
         return value
 
     def fill_list(self, target: list[Any], nodes: list[Node]) -> list[Any]:
@@ -252,11 +261,42 @@ class Decoder:
         """Set the entries, whose values are nodes, also those that are not built yet."""
         for key, node in entries:
             value = self.value(node)
-            really(key)
             target[key] = value
             if isinstance(value, Later):
                 self.when_built(value, partial(target.__setitem__, key))
         return target
+
+    def keyed(self, pairs: Iterable[Any]) -> Iterator[tuple[Any, Node]]:
+        """The entries of a dict whose keys are nodes too."""
+        hashes = Hashes()
+        for key, item in pairs:
+            found = self.key(self.value(key))
+            hashes.add(found)
+            yield found, item
+
+    def keys(self, values: Iterable[Any]) -> list[Any]:
+        """The members of a set."""
+        found = list(map(self.key, values))
+        check_hashes(found)
+        return found
+
+    def key(self, value: Any) -> Any:
+        """A key or a member, which takes no longer to hash than what it was read from allows."""
+        value = really(value)
+        if not is_simple(value):
+            weight = self._weights.of(value)
+            if weight > _LIGHT:
+                self.allowance.take(16 * weight, f"a key of {weight} parts")
+        return value
+
+    def _parts_of_key(self, value: Any) -> Any:
+        """What the hash of a key is made of."""
+        kind = tuple if isinstance(value, tuple) else frozenset if isinstance(value, frozenset) else None
+        if kind is not None:
+            return list(map(really, kind.__iter__(value)))
+        if is_dataclass(type(value)):  # its hash is that of its fields
+            return [object.__getattribute__(value, each.name) for each in fields(value)]
+        return ()
 
     def fill_attributes(self, target: Any, entries: Iterator[tuple[str, Any]]) -> Any:
         """Set attributes, without running any code of the object's class."""
@@ -279,8 +319,15 @@ class Decoder:
 
 
 def _set(target: Any, name: str, value: Any) -> None:
-    attributes = getattr(target, "__dict__", None)
-    if attributes is None or isinstance(getattr(type(target), name, None), MemberDescriptorType):
-        object.__setattr__(target, name, value)  # a slot
+    cls: Any = type(target)
+    slot = _slots(cls).get(name)
+    if slot is not None:
+        slot.__set__(target, value)
     else:
-        attributes[name] = value
+        object.__getattribute__(target, "__dict__")[name] = value
+
+
+@lru_cache(maxsize=256)
+def _slots(cls: type) -> dict[str, Any]:
+    named = {name: each for base in reversed(type.mro(cls)) for name, each in vars(base).items()}
+    return {name: each for name, each in named.items() if isinstance(each, MemberDescriptorType)}

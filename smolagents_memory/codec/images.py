@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import zlib
+from collections.abc import MutableMapping
 from typing import Any
 
 from PIL import Image
@@ -14,6 +15,7 @@ from smolagents_memory.codec.blobs import read_blob
 from smolagents_memory.codec.graph import Decoder, Encoder, Node
 
 
+_PLAIN = 16
 _PNG = {"1", "L", "LA", "RGB", "RGBA"}  # what PNG keeps as it is in every supported version of Pillow
 
 
@@ -54,19 +56,23 @@ def _packed(image: Image.Image, pixels: bytes) -> bytes:
 
 def read_image(decoder: Decoder, node: dict[str, Any], define: Any) -> Image.Image:
     """The image that `write_image` wrote, the same object for the same image of one history."""
-    made: dict[str, Image.Image] = getattr(decoder.blobs, "images", {})
+    made: MutableMapping[str, Image.Image] = getattr(decoder.blobs, "images", {})  # maybe for as long as they live
     key = json.dumps(node, sort_keys=True)
-    if key not in made:
-        made[key] = _made(decoder, node)
-    return made[key]
+    image = made.get(key)
+    if image is None:
+        image = made[key] = _made(decoder, node)
+    return image
 
 
 def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
     """Nothing is unpacked beyond the size that the record and Pillow allow."""
     mode, (width, height) = str(node["mode"]), node["size"]
-    if not (isinstance(width, int) and isinstance(height, int) and 0 <= width * height <= pixel_limit()):
+    if not (
+        type(width) is int and type(height) is int and min(width, height) >= 0 and width * height <= pixel_limit()
+    ):
         allowed = "more than PIL.Image.MAX_IMAGE_PIXELS allows; raise that limit if the file is your own"
         raise ValueError(f"an image of {width} × {height} pixels: {allowed}")
+    _take(decoder, width * height * _bytes_of_pixel(mode), node)
     packed = read_blob(node, decoder.blobs)
     image = _from_png(packed, mode, (width, height)) if node["format"] == "png" else None
     if image is None:
@@ -79,8 +85,21 @@ def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
         palette_mode, blob = node["palette"]
         image.putpalette(read_blob(blob, decoder.blobs), palette_mode)
     if "transparency" in node:
-        image.info["transparency"] = decoder.value(node["transparency"])
+        transparency = decoder.value(node["transparency"])
+        if type(transparency) not in (int, bytes, tuple):
+            raise ValueError("an image whose transparency is no number")
+        image.info["transparency"] = transparency
     return image
+
+
+def _take(decoder: Decoder, size: int, node: dict[str, Any]) -> None:
+    """Plain pixels are packed a thousandfold; but the same ones are not unpacked again and again."""
+    unpacked: set[str] = getattr(decoder.blobs, "unpacked", set())
+    known = str(node.get("at"))
+    width, height = node["size"]
+    packed = 1 if known in unpacked else _PLAIN
+    unpacked.add(known)
+    decoder.allowance.take(size, f"an image of {width} × {height} pixels", packed=packed)
 
 
 def _from_png(packed: bytes, mode: str, size: tuple[int, int]) -> Image.Image:
@@ -96,7 +115,11 @@ def _byte_count(mode: str, width: int, height: int) -> int:
         return 0
     if mode == "1":
         return (width + 7) // 8 * height
-    return len(Image.new(mode, (1, 1)).tobytes()) * width * height
+    return _bytes_of_pixel(mode) * width * height
+
+
+def _bytes_of_pixel(mode: str) -> int:
+    return len(Image.new(mode, (1, 1)).tobytes())
 
 
 def pixel_limit() -> int:

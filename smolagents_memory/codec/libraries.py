@@ -8,10 +8,10 @@ from typing import Any
 from PIL import Image
 
 from smolagents_memory.codec import frames
-from smolagents_memory.codec.blobs import read_blob
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.images import read_image, write_image
 from smolagents_memory.codec.lazily import np
+from smolagents_memory.codec.python_types import of_kind, read_copied
 
 
 def write_array(encoder: Encoder, array: Any, depth: int) -> dict[str, Node]:
@@ -35,20 +35,22 @@ def read_array(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
     """The array that `write_array` wrote."""
     if "masked" in node:
         data, mask, fill = (decoder.value(part) for part in node["masked"])
+        if not (type(data) is type(mask) is np.ndarray and data.shape == mask.shape and mask.dtype == bool):
+            raise ValueError("a masked array whose parts do not fit")
         return np.ma.MaskedArray(data, mask, fill_value=fill)
-    shape = tuple(node["shape"])
+    shape = tuple(of_kind(each, int) for each in node["shape"])
     if node["dtype"] == "O":
         array = np.empty(len(node["v"]), dtype=object)
         target = define(array.reshape(shape))
         for index, item in enumerate(node["v"]):
             array[index] = decoder.value(item)
         return target
-    dtype = np.lib.format.descr_to_dtype(decoder.value(node["dtype"]))
+    dtype = _dtype(decoder.value(node["dtype"]))
     if dtype.hasobject:
         raise ValueError("an array of objects that pretends to be one of numbers")
-    data = read_blob(node, decoder.blobs)
+    data = read_copied(decoder, node)
     if not data:
-        if 0 not in shape and dtype.itemsize:
+        if 0 not in shape:
             raise ValueError(f"an array of shape {shape} without any data")
         return np.empty(shape, dtype=dtype)
     return np.frombuffer(data, dtype=dtype).reshape(shape, order=node["order"]).copy(order=node["order"])
@@ -67,7 +69,19 @@ def _write_dtype(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
 
 
 def _read_dtype(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    return np.lib.format.descr_to_dtype(decoder.value(node["v"]))
+    return _dtype(decoder.value(node["v"]))
+
+
+def _dtype(description: Any) -> Any:
+    """The dtype that numpy's own files describe so: texts, numbers, lists and tuples, and nothing else."""
+    pending = [description]
+    while pending:
+        each = pending.pop()
+        if type(each) in (list, tuple):
+            pending.extend(each)
+        elif type(each) not in (str, int):
+            raise ValueError(f"a dtype that is described by a {type(each).__name__}")
+    return np.lib.format.descr_to_dtype(description)
 
 
 # the classes of numpy, by their names

@@ -7,15 +7,18 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from smolagents_memory._errors import DecodeError
+from smolagents_memory._errors import DecodeError, OversizedError
 from smolagents_memory._json import parse_json
+from smolagents_memory.codec.allowance import Allowance
 
 
 LONGEST_LINE = 1 << 30  # a line of more is taken for an attack (a small .gz can hold a terabyte of zeros)
+_UNPACKED = 4  # what a byte of text takes when it is read, at the least
+_PART = 1 << 20
 _CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"}$')
 _GZIP = b"\x1f\x8b"
 
@@ -41,21 +44,49 @@ def parse_line(line: bytes) -> dict[str, Any]:
     return record
 
 
-def read_lines(path: Path) -> Iterator[bytes | DecodeError]:
-    """The lines of a file, unpacked if it is packed; the last item is a DecodeError where reading ends early."""
+def read_whole(path: Path, allowance: Allowance) -> bytes:
+    """The whole of a file, unpacked if it is packed; DecodeError where it cannot be, or is too much."""
+    with path.open("rb") as raw:
+        if raw.read(2) != _GZIP:
+            raw.seek(0)
+            return raw.read()
+        raw.seek(0)
+        text = bytearray()
+        try:
+            with gzip.open(raw) as source:
+                while part := source.read(_PART):
+                    allowance.take(_UNPACKED * len(part), "what it unpacks to")
+                    text += part
+        except (EOFError, OSError, zlib.error) as error:
+            raise DecodeError(f"it cannot be unpacked: {error}") from error
+    return bytes(text)
+
+
+def read_lines(path: Path, allowance: Allowance | None = None) -> Generator[bytes | DecodeError, None, None]:
+    """The lines of a file, unpacked if it is packed; the last item is a DecodeError where reading ends early.
+
+    What is unpacked is taken from the allowance: a few bytes can hold a terabyte.
+    """
+    allowance = allowance or Allowance(path.stat().st_size)
     with path.open("rb") as raw:
         packed = raw.read(2) == _GZIP
         raw.seek(0)
         with gzip.open(raw) if packed else contextlib.nullcontext(raw) as source:
             while True:
+                longest = min(LONGEST_LINE, max(1, allowance.left // _UNPACKED + 1)) if packed else LONGEST_LINE
                 try:
-                    line = source.readline(LONGEST_LINE)
+                    line = source.readline(longest)
+                    if packed:
+                        allowance.take(_UNPACKED * len(line), "what it unpacks to")
+                except OversizedError as error:
+                    yield error
+                    return
                 except (EOFError, OSError, zlib.error) as error:
                     yield DecodeError(f"it cannot be unpacked: {error}")
                     return
                 if not line:
                     return
                 yield line
-                if len(line) == LONGEST_LINE:
+                if longest == LONGEST_LINE and len(line) == LONGEST_LINE:
                     yield DecodeError(f"it has a line of more than {LONGEST_LINE} bytes")
                     return

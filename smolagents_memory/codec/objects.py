@@ -7,14 +7,18 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable
 from enum import Enum, Flag
+from types import FunctionType
 from typing import Any
 
+from PIL import Image
 from smolagents import agent_types, memory, models, monitoring
 from smolagents.models import ChatMessage, MessageRole
 
+from smolagents_memory._errors import DecodeError
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.placeholders import NotKept, Unknown
+from smolagents_memory.codec.python_types import of_kind
 from smolagents_memory.codec.registry import attributes, class_name, registry
 from smolagents_memory.steps.kinds import OWN_KINDS
 from smolagents_memory.upstream import AGENT_ERRORS
@@ -53,6 +57,29 @@ def _defaults(cls: type) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
     return always, {each.name: each.default_factory for each in fields if each.default_factory is not missing}
 
 
+def check_names(cls: type, names: Iterable[str]) -> None:
+    """DecodeError where one of these attributes would stand in the place of a method of the class."""
+    hidden = _methods(cls).intersection(names)
+    if hidden:
+        raise DecodeError(f"a {cls.__name__} in which {min(hidden)} is no method")
+
+
+@functools.lru_cache(maxsize=256)
+def _methods(cls: Any) -> frozenset[str]:
+    named = {name: each for base in reversed(type.mro(cls)) for name, each in vars(base).items()}
+    fields = vars(cls).get("__dataclass_fields__", {})
+    return frozenset(name for name, each in named.items() if name not in fields and _is_method(name, each))
+
+
+def _is_method(name: str, value: Any) -> bool:
+    return is_special(name) or isinstance(value, (FunctionType, property, classmethod, staticmethod))
+
+
+def is_special(name: str) -> bool:
+    """Whether only Python itself gives such a name a meaning."""
+    return name[:2] == "__" == name[-2:]
+
+
 def write_fields(encoder: Encoder, fields: Iterable[tuple[str, Any]], depth: int) -> dict[str, Node]:
     """Attributes as a node's entries."""
     node = {}
@@ -77,6 +104,7 @@ def _write_upstream(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]
 
 def _reader_of(cls: type) -> Read:
     def read(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+        check_names(cls, node)
         target = define(object.__new__(cls))
         decoder.fill_attributes(target, iter(defaults(cls).items()))
         return read_fields(decoder, target, node)
@@ -94,8 +122,10 @@ def write_registered(encoder: Encoder, value: Any, depth: int) -> dict[str, Node
 
 def _read_registered(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     registered = registry.value_named(node["c"])
-    data = decoder.value(node["v"])
-    return _unknown(decoder, node, data) if registered is None else registered.from_data(data)
+    return decoder.frozen(
+        [node["v"]],
+        lambda data: _unknown(decoder, node, *data) if registered is None else registered.from_data(*data),
+    )
 
 
 def _write_dataclass(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
@@ -107,6 +137,7 @@ def _read_dataclass(decoder: Decoder, node: dict[str, Any], define: Define) -> A
     cls = _class(node["c"])
     if cls is None or not dataclasses.is_dataclass(cls):
         return _unknown(decoder, node, {key: decoder.value(item) for key, item in node["v"].items()})
+    check_names(cls, node["v"])
     return read_fields(decoder, define(object.__new__(cls)), node["v"])
 
 
@@ -121,7 +152,7 @@ def _read_enum(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     cls: Any = _class(node["c"])
     if cls is None or not issubclass(cls, Enum):
         return _unknown(decoder, node, decoder.value(node.get("v", node.get("value"))))
-    return cls(decoder.value(node["value"])) if "value" in node else cls[node["v"]]
+    return cls(of_kind(decoder.value(node["value"]), int)) if "value" in node else cls[of_kind(node["v"], str)]
 
 
 def _unknown(decoder: Decoder, node: dict[str, Any], data: Any) -> Unknown:
@@ -173,12 +204,23 @@ def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> An
     base: Any = _BASES[data["base"]]
     if cls is None or not issubclass(cls, base):
         return _unknown(decoder, node, data)
+    of_kind(data["body"], base)
     if base in (list, dict, set, bytearray):
         value = define(base.__new__(cls))
         getattr(base, "extend" if base in (list, bytearray) else "update")(value, data["body"])
     else:
         value = base.__new__(cls, data["body"])
-    return decoder.fill_attributes(value, iter(data["attributes"].items()))
+    held = of_kind(data["attributes"], dict)
+    check_names(cls, held)
+    if cls is agent_types.AgentAudio and held.get("_path") is not None:
+        held = {**held, "_path": None}  # which smolagents would open, also an address on the network
+        say_once("an AgentAudio came back without its sound: the path of a file is not opened")
+    return decoder.fill_attributes(value, iter(held.items()))
+
+
+def _agent_image(value: Any) -> Any:
+    """Of decoded pixels only: of a text smolagents would make the path of a file that it opens."""
+    return agent_types.AgentImage(of_kind(value, Image.Image))
 
 
 # -- errors --------------------------------------------------------------------------------------------------------
@@ -210,6 +252,7 @@ def _read_error(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
         say_once(f"an error of the class {names[0]}, which is not known here, came back as {name}")
     arguments = [decoder.value(item) for item in node["args"]]
     value = define(cls(*arguments) if cls.__module__ == "builtins" else cls.__new__(cls, *arguments))
+    check_names(type(value), node["attributes"])
     return read_fields(decoder, value, node["attributes"])
 
 
@@ -235,8 +278,8 @@ READERS: dict[str, Read] = {
     **{name: _reader_of(cls) for name, cls in _UPSTREAM.items()},
     "role": lambda decoder, node, define: MessageRole(node["v"]),
     "not-kept": lambda decoder, node, define: NotKept(str(node["type"]), str(node.get("detail", ""))),
-    "AgentText": lambda decoder, node, define: agent_types.AgentText(decoder.value(node["v"])),
-    "AgentImage": lambda decoder, node, define: agent_types.AgentImage(decoder.value(node["v"])),
+    "AgentText": lambda decoder, node, define: agent_types.AgentText(of_kind(decoder.value(node["v"]), str)),
+    "AgentImage": lambda decoder, node, define: _agent_image(decoder.value(node["v"])),
     "value": _read_registered,
     "object": _read_dataclass,
     "enum": _read_enum,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,3 +52,29 @@ def _short_repr(value: Any) -> str:
     except Exception:  # noqa: BLE001 — a repr may do anything
         return ""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def blob_names(node: Any) -> Iterator[str]:
+    """The blobs that a node needs."""
+    if isinstance(node, dict):
+        if _is_name(node.get("at")):
+            yield node["at"]
+        node = list(node.values())
+    for part in node if isinstance(node, list) else ():
+        yield from blob_names(part)
+
+
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
+
+
+def spared(node: Any, damaged: set[str]) -> Any:
+    """A node with a placeholder for each part that needs damaged content."""
+    if isinstance(node, list):
+        return [spared(part, damaged) for part in node]
+    if not isinstance(node, dict):
+        return node
+    palette = [part for part in node.get("palette") or () if isinstance(part, dict)]
+    if any(part.get("at") in damaged for part in (node, *palette)):
+        return {TAG: "not-kept", "type": str(node.get(TAG)), "detail": "damaged in the database"}
+    return {name: spared(part, damaged) for name, part in node.items()}

@@ -9,7 +9,7 @@ from smolagents.models import MessageRole
 
 from smolagents_memory._json import parse_json
 from smolagents_memory.codec.graph import TAG
-from smolagents_memory.codec.objects import PARTS, defaults
+from smolagents_memory.codec.objects import PARTS, check_names, defaults
 
 
 def parse_prebuilt(text: bytes) -> Any:
@@ -29,6 +29,7 @@ def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:
 
     def make(node: dict[str, Any]) -> Any:
         del node[TAG]
+        check_names(cls, node)
         made: Any = object.__new__(cls)
         made.__dict__ = {**always, **node}
         return made

@@ -20,6 +20,8 @@ from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
 
 
 Define = Callable[[Any], Any]
+_ZONE = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
+_FRACTION_BITS = 200_000
 _BUILTINS = {cls.__name__: cls for cls in vars(builtins).values() if isinstance(cls, type)}
 
 
@@ -90,32 +92,50 @@ def _write_bytes(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     return encoder.blobs.node(bytes(value))
 
 
+def read_copied(decoder: Decoder, node: dict[str, Any]) -> bytes:
+    """Bytes of which a copy is made: of the same ones as often as they are named."""
+    data = read_blob(node, decoder.blobs)
+    decoder.allowance.take(len(data) if "at" in node else 0, "a copy of the same content again and again")
+    return data
+
+
 def _write_pattern(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     return {"v": encoder.node(value.pattern, depth + 1), "flags": value.flags}
 
 
 def _read_set(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     target: set[Any] = define(set())
-    later = decoder.frozen(node["v"], target.update)
+    later = decoder.frozen(node["v"], lambda members: target.update(decoder.keys(members)))
     if later is not None:
         decoder.when_built(later, lambda done: None)
     return target
+
+
+def _read_frozenset(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+    return decoder.frozen(node["v"], lambda members: frozenset(decoder.keys(members)))
 
 
 def _read_mapping(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     factory = decoder.value(node.get("default"))
     empty: dict[str, Callable[[], Any]] = {"Counter": Counter, "OrderedDict": OrderedDict}
     made = empty.get(node["$"], partial(defaultdict, factory if callable(factory) else None))
-    return decoder.fill_dict(define(made()), ((decoder.value(key), item) for key, item in node["v"]))
+    return decoder.fill_dict(define(made()), decoder.keyed(node["v"]))
 
 
 def _read_deque(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     return decoder.fill_list(define(deque(maxlen=node["longest"])), node["v"])
 
 
+def of_kind(value: Any, *kinds: type) -> Any:
+    """The value, if it is of one of these very classes: of no other is anything asked."""
+    if type(value) not in kinds:
+        raise ValueError(f"a {type(value).__name__} where there should be a {kinds[0].__name__}")
+    return value
+
+
 def _read_datetime(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     cls: Any = dt.datetime if node["$"] == "datetime" else dt.time
-    zone = decoder.value(node["zone"]) if "zone" in node else None
+    zone = of_kind(decoder.value(node["zone"]), dt.timezone, zoneinfo.ZoneInfo) if "zone" in node else None
     return cls.fromisoformat(node["v"]).replace(tzinfo=zone, fold=node.get("fold", 0))
 
 
@@ -127,7 +147,7 @@ def _read_timezone(decoder: Decoder, node: dict[str, Any], define: Define) -> dt
 
 
 def _read_path(decoder: Decoder, node: dict[str, Any], define: Define) -> PurePath:
-    wanted, text = node["c"], decoder.value(node["v"])
+    wanted, text = node["c"], of_kind(decoder.value(node["v"]), str)
     if wanted == type(Path()).__name__:
         return Path(text)
     return PureWindowsPath(text) if "Windows" in wanted else PurePosixPath(text)
@@ -139,16 +159,40 @@ def _class_named(name: Any) -> type:
     return _BUILTINS[name]
 
 
+def zone_name(name: Any) -> str:
+    """A name of the tables of time zones: never a path, which some would open."""
+    if not isinstance(name, str) or not _ZONE.fullmatch(name) or name.startswith("dateutil"):
+        raise ValueError(f"{str(name)[:40]!r} names no time zone")
+    return name
+
+
+def _fraction(numerator: int, denominator: int) -> Fraction:
+    if min(numerator.bit_length(), denominator.bit_length()) > _FRACTION_BITS:
+        raise ValueError("a fraction of more digits than can be shortened in time")
+    return Fraction(numerator, denominator)
+
+
+def _read_pattern(decoder: Decoder, node: dict[str, Any], define: Define) -> re.Pattern[Any]:
+    pattern, flags = of_kind(decoder.value(node["v"]), str, bytes), of_kind(node["flags"], int)
+    if flags & re.DEBUG:
+        raise ValueError("a pattern that prints itself")
+    sets = pattern.count("[" if isinstance(pattern, str) else b"[") + pattern.count(
+        "\\" if isinstance(pattern, str) else b"\\"
+    )
+    decoder.allowance.take(2_000 * len(pattern) + 1_000_000 * sets, f"a pattern of {len(pattern)} characters")
+    return re.compile(pattern, flags)
+
+
 def _text(write: Callable[[Any], Node], read: Callable[[Any], Any]) -> tuple[Write, Read]:
     """How a value is written and read that a plain node says all of."""
     return lambda encoder, value, depth: {"v": write(value)}, lambda decoder, node, define: read(node["v"])
 
 
-def _of(parts: Callable[[Any], tuple[Any, ...]], build: Callable[..., Any]) -> tuple[Write, Read]:
-    """How a value is written and read that is made from its parts."""
+def _of(parts: Callable[[Any], tuple[Any, ...]], build: Callable[..., Any], *kinds: type) -> tuple[Write, Read]:
+    """How a value is written and read that is made from its parts, all of them of these very classes."""
 
     def read(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-        return build(*(decoder.value(part) for part in node["v"]))
+        return build(*(of_kind(decoder.value(part), *kinds) for part in node["v"]))
 
     return lambda encoder, value, depth: {"v": _items(encoder, parts(value), depth)}, read
 
@@ -161,10 +205,10 @@ def _frozen(build: Callable[[list[Any]], Any]) -> Read:
 _FORMS: dict[type, tuple[str, Write, Read]] = {
     tuple: ("tuple", write_items, _frozen(tuple)),
     set: ("set", _write_set, _read_set),
-    frozenset: ("frozenset", _write_set, _frozen(frozenset)),
+    frozenset: ("frozenset", _write_set, _read_frozenset),
     bytes: ("bytes", _write_bytes, lambda decoder, node, define: read_blob(node, decoder.blobs)),
-    bytearray: ("bytearray", _write_bytes, lambda decoder, node, define: bytearray(read_blob(node, decoder.blobs))),
-    complex: ("complex", *_of(lambda value: (value.real, value.imag), complex)),
+    bytearray: ("bytearray", _write_bytes, lambda decoder, node, define: bytearray(read_copied(decoder, node))),
+    complex: ("complex", *_of(lambda value: (value.real, value.imag), complex, float, int)),
     OrderedDict: ("OrderedDict", _write_pairs, _read_mapping),
     Counter: ("Counter", _write_pairs, _read_mapping),
     defaultdict: ("defaultdict", _write_defaultdict, _read_mapping),
@@ -172,15 +216,22 @@ _FORMS: dict[type, tuple[str, Write, Read]] = {
     dt.datetime: ("datetime", _write_datetime, _read_datetime),
     dt.time: ("time", _write_datetime, _read_datetime),
     dt.date: ("date", *_text(dt.date.isoformat, dt.date.fromisoformat)),
-    dt.timedelta: ("timedelta", *_of(lambda value: (value.days, value.seconds, value.microseconds), dt.timedelta)),
+    dt.timedelta: (
+        "timedelta",
+        *_of(lambda value: (value.days, value.seconds, value.microseconds), dt.timedelta, int),
+    ),
     dt.timezone: ("timezone", _write_timezone, _read_timezone),
-    zoneinfo.ZoneInfo: ("zone", *_text(_zone_name, zoneinfo.ZoneInfo)),
+    zoneinfo.ZoneInfo: ("zone", *_text(_zone_name, lambda name: zoneinfo.ZoneInfo(zone_name(name)))),
     Decimal: ("Decimal", *_text(str, Decimal)),
-    Fraction: ("Fraction", *_of(lambda value: (value.numerator, value.denominator), Fraction)),
+    Fraction: ("Fraction", *_of(lambda value: (value.numerator, value.denominator), _fraction, int)),
     uuid.UUID: ("UUID", *_text(str, uuid.UUID)),
-    range: ("range", *_of(lambda value: (value.start, value.stop, value.step), range)),
-    slice: ("slice", *_of(lambda value: (value.start, value.stop, value.step), slice)),
-    re.Pattern: ("pattern", _write_pattern, lambda d, node, define: re.compile(d.value(node["v"]), node["flags"])),
+    range: ("range", *_of(lambda value: (value.start, value.stop, value.step), range, int)),
+    slice: (
+        "slice",
+        lambda encoder, value, depth: {"v": _items(encoder, (value.start, value.stop, value.step), depth)},
+        _frozen(lambda parts: slice(*parts)),
+    ),
+    re.Pattern: ("pattern", _write_pattern, _read_pattern),
     type: ("class", *_text(_class_name, _class_named)),
     type(...): ("ellipsis", lambda encoder, value, depth: {}, lambda decoder, node, define: ...),
     **dict.fromkeys((PosixPath, WindowsPath, PurePosixPath, PureWindowsPath), ("path", _write_path, _read_path)),
@@ -189,8 +240,8 @@ _FORMS: dict[type, tuple[str, Write, Read]] = {
 WRITERS: dict[type, tuple[str, Write]] = {cls: (tag, write) for cls, (tag, write, _) in _FORMS.items()}
 READERS: dict[str, Read] = {
     **{tag: read for tag, _, read in _FORMS.values()},
-    "str": lambda decoder, node, define: read_blob(node, decoder.blobs).decode("utf-8", "surrogatepass"),
-    "int": lambda decoder, node, define: int(node["v"], 16),
-    "float": lambda decoder, node, define: float(node["v"]),
+    "str": lambda decoder, node, define: read_copied(decoder, node).decode("utf-8", "surrogatepass"),
+    "int": lambda decoder, node, define: int(of_kind(node["v"], str), 16),
+    "float": lambda decoder, node, define: float(of_kind(node["v"], str)),
     "list": lambda decoder, node, define: decoder.fill_list(define([]), node["v"]),
 }

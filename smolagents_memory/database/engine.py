@@ -23,6 +23,7 @@ from smolagents_memory._errors import (
 from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import Envelope
 from smolagents_memory.database.opened import FileId, Opened
+from smolagents_memory.database.passwords import without_passwords
 from smolagents_memory.database.places import Durability, Place
 
 
@@ -98,9 +99,12 @@ class Database:
             yield begun
 
     @contextmanager
-    def writing(self, file: FileId | None = None) -> Iterator[Connection]:
-        """A connection in a transaction that nobody else's can get in the way of; to that file and to no other."""
-        with self._transaction("written", file, {"immediate": True}) as begun:
+    def writing(self, file: FileId | None = None, *, wait: float | None = None) -> Iterator[Connection]:
+        """A connection in a transaction that nobody else's can get in the way of; to that file and to no other.
+
+        For others that write it waits as long as any writer does, or so many seconds.
+        """
+        with self._transaction("written", file, {"immediate": True, "wait": wait}) as begun:
             yield begun
 
     @contextmanager
@@ -118,11 +122,12 @@ class Database:
             yield
         except SmolagentsMemoryError:
             raise
-        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        except (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError) as error:  # SQLite quotes what it found
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-            what = str(cause).strip()[:200]
+            what = without_passwords(str(cause), self.place.url).strip()[:200]
             raised = self.faults.not_ours if "not a database" in what else self.faults.unavailable
-            raise raised(f"{self} cannot be {done} ({type(cause).__name__}: {what}). {self.faults.kept}") from error
+            told = raised(f"{self} cannot be {done} ({type(cause).__name__}: {what}). {self.faults.kept}")
+            raise told from (error if without_passwords(str(error), self.place.url) == str(error) else None)
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
@@ -144,14 +149,10 @@ class Database:
         with opened.lock, self.faults_named("opened"):
             if opened.prepared and found != opened.file:  # another file is there, or none
                 opened.close()
-            with self.immediate() as connection:
-                alone(connection, "schema")  # two first opens at once: the second waits here
+            with opened.begun(relaxed=False) as connection:  # usually all is there, and nobody's turn is waited for
                 version = self.version_in(connection)
-                if version is None:
-                    self._refuse_foreign_tables(connection)
-                    tables.metadata.create_all(connection)
-                    stamp(connection)
-                    version = tables.HEAD
+            if version is None:
+                version = self._made()
             if version != tables.HEAD:
                 from smolagents_memory.database.migrating import migrate
 
@@ -159,6 +160,17 @@ class Database:
             self.note_identity()
             opened.file = opened.file_now()
             opened.prepared = True
+
+    def _made(self) -> str:
+        with self.immediate() as connection:
+            alone(connection, "schema")  # two first opens at once: the second waits here
+            version = self.version_in(connection)
+            if version is None:
+                self._refuse_foreign_tables(connection)
+                tables.metadata.create_all(connection)
+                stamp(connection)
+                version = tables.HEAD
+        return version
 
     @contextmanager
     def immediate(self) -> Iterator[Connection]:
@@ -190,6 +202,8 @@ class Database:
         if memories:
             about = tables.about.c
             schema = connection.execute(select(about.value).where(about.name == "schema")).scalar()
+            if not str(schema or 0).isdecimal():
+                raise self.faults.unavailable(f"{self} is damaged: it names {schema!r:.40} as its schema")
             self._refuse_newer(int(schema or 0) > tables.MEMORY_SCHEMA, f"{schema} of memories")
         self._refuse_newer((version or "") > tables.HEAD, version)
         return "" if version is None and memories else version

@@ -28,6 +28,9 @@ _HEAD = struct.Struct(">BBI")
 _KEY = struct.Struct(">I")
 _WORTH = 200  # bytes from which compressing is tried
 _PAYS = 2 / 3  # and what must come of it: to save less is not worth the time that every reading takes
+_LARGER = 100  # times may content be larger than what it was packed into; what is more of it lies as it is
+_ROOM = 256 << 20  # bytes beyond that which one transaction may read all the same: older packages packed without limit
+_PART = 1 << 24  # bytes that are unpacked at once
 _SAMPLE = 1024  # bytes in the middle of a larger value, by which it is tried
 
 
@@ -69,6 +72,7 @@ class Envelope:
 
     def __init__(self, place: str = "", cipher: Cipher | None = None) -> None:
         self._place, self._cipher = place, cipher
+        self._room = _ROOM  # an envelope serves one transaction
 
     @property
     def sealed(self) -> bool:
@@ -108,7 +112,7 @@ class Envelope:
 
     def unpack_bytes(self, data: bytes, spot: Spot) -> bytes:
         """The bytes of an envelope; damaged ones raise DecodeError, newer ones NewerFormatError."""
-        if len(data) < _HEAD.size:
+        if len(_as_bytes(data)) < _HEAD.size:
             raise DecodeError("it is cut short")
         version, flags, checksum = _HEAD.unpack_from(data)
         content = bytes(data[_HEAD.size :])
@@ -126,7 +130,29 @@ class Envelope:
             content = self._opened(content, spot)
         else:
             self._refuse_plain()
-        return _unpacked(content) if flags & _PACKED else content
+        return self._unpacked(content) if flags & _PACKED else content
+
+    def _unpacked(self, content: bytes) -> bytes:
+        """In time and memory in proportion to what lies there, whatever it says of itself."""
+        fair = _LARGER * len(content)
+        inflate, parts, size, left = zlib.decompressobj(), [], 0, content
+        try:
+            while not inflate.eof:  # in parts, so that what is refused was never there as a whole
+                parts.append(inflate.decompress(left, min(_PART, fair + self._room - size + 1)))
+                size, left = size + len(parts[-1]), inflate.unconsumed_tail
+                if size > fair + self._room:
+                    raise DecodeError(
+                        f"{len(content):,} bytes would be more than {size:,} when unpacked, and are not read"
+                    )
+                if not parts[-1] and not left:
+                    break
+        except zlib.error as error:
+            raise DecodeError(f"it cannot be unpacked: {error}") from error
+        if not inflate.eof or inflate.unused_data:
+            raise DecodeError("it cannot be unpacked: it is cut short, or goes on")
+        unpacked = b"".join(parts)
+        self._room -= max(0, len(unpacked) - fair)
+        return unpacked
 
     def _opened(self, content: bytes, spot: Spot) -> bytes:
         if self._cipher is None:
@@ -165,20 +191,13 @@ def _packed(content: bytes) -> bytes | None:
         if len(_deflated(content[middle : middle + _SAMPLE])) > 0.75 * _SAMPLE:  # a little is packed less well
             return None
     packed = _deflated(content)
-    return packed if len(packed) <= _PAYS * len(content) else None
+    return packed if len(content) / _LARGER <= len(packed) <= _PAYS * len(content) else None
 
 
 def _deflated(content: bytes) -> bytes:
     window = 13 if len(content) < 1 << 14 else 15  # a small one is set up in no time
     deflate = zlib.compressobj(1, zlib.DEFLATED, window)
     return deflate.compress(content) + deflate.flush()
-
-
-def _unpacked(content: bytes) -> bytes:
-    try:
-        return zlib.decompress(content)
-    except zlib.error as error:
-        raise DecodeError(f"it cannot be unpacked: {error}") from error
 
 
 def as_key(text: str) -> bytes:
@@ -188,4 +207,14 @@ def as_key(text: str) -> bytes:
 
 def from_key(data: bytes) -> str:
     """The string that `as_key` was given."""
-    return bytes(data).decode("utf-8", "surrogatepass")
+    try:
+        return bytes(_as_bytes(data)).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"a name that is no text: {error}") from error
+
+
+def _as_bytes(data: Any) -> bytes:
+    """What a column of bytes gave: SQLite keeps any kind of value in any column."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise DecodeError(f"bytes were expected, and there is {type(data).__name__}")
+    return data  # type: ignore[return-value]

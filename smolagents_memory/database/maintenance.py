@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, insert, select, text, union, update
@@ -14,43 +16,63 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError
 
 from smolagents_memory._errors import NewerSchemaError, SmolagentsMemoryError
+from smolagents_memory._files import replacing
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import delete_orphans
+from smolagents_memory.database.copies import erase_copies, noted, refuse_own_files
 from smolagents_memory.database.engine import Database, alone
-from smolagents_memory.database.migrating import backup_paths, copy_sqlite
+from smolagents_memory.database.migrating import copy_sqlite
 from smolagents_memory.database.places import Place
 
 
 _ROWS = 500  # in one statement
 _LARGEST = 200_000  # characters of words: a tsvector takes a megabyte
 _PATIENCE = 5  # seconds to wait for readers
+_ATTEMPTS = 5  # to copy a file while nobody writes to it
 
 
 def purge(database: Database) -> None:
     """Leave no byte of what was deleted."""
-    with database.writing() as connection:
+    with _told_soon(database), database.writing(wait=_PATIENCE) as connection:
         delete_orphans(connection)
         used = select(tables.items.c.source_id).where(tables.items.c.source_id.is_not(None))
         connection.execute(delete(tables.sources).where(tables.sources.c.id.not_in(used)))
         if database.sqlite:  # deleted words stay in FTS5's segments until these are merged
             connection.exec_driver_sql("INSERT INTO memory_words(memory_words) VALUES ('optimize')")
+    with database.faults_named("purged"):
+        erase_copies(database.place)
     if database.path is not None:
         _purge_sqlite(database, database.path)
     elif not database.sqlite:
         with (
+            _told_soon(database),
             database.faults_named("purged"),
             database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
         ):
             _purge_postgres(database, connection)
 
 
+@contextmanager
+def _told_soon(database: Database) -> Iterator[None]:
+    """Whoever prevents a purge by a lock is named as one who reads the log is."""
+    try:
+        yield
+    except database.faults.unavailable as error:
+        if any(each in str(error) for each in ("database is locked", "lock timeout")):
+            raise _prevented(database, "a transaction of somebody else holds a lock") from error
+        raise
+
+
 def _purge_postgres(database: Database, connection: Connection) -> None:
     """Write the tables anew. The server's log is the server's own: it is left behind as far as we may."""
     _wait_for_readers(database, connection)
     connection.execute(text(f"SET lock_timeout = {1000 * _PATIENCE}"))
-    for name in [*tables.metadata.tables, "memory_words"]:
-        connection.execute(text(f"VACUUM FULL {name}"))
+    try:
+        for name in [*tables.metadata.tables, "memory_words"]:
+            connection.execute(text(f"VACUUM FULL {name}"))
+    finally:  # the next one who has this connection has the patience of all
+        connection.execute(text("RESET lock_timeout"))
     kept = connection.execute(text("SHOW wal_recycle")).scalar() == "on"
     for statement in ("SELECT pg_switch_wal()", "CHECKPOINT"):
         try:
@@ -81,8 +103,6 @@ def _wait_for_readers(database: Database, connection: Connection) -> None:
 
 
 def _purge_sqlite(database: Database, path: Path) -> None:
-    for copy in backup_paths(path):
-        _erase(copy)
     database.close()  # our own idle connections must not be the reader that prevents it
     with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
         try:
@@ -104,46 +124,32 @@ def _prevented(database: Database, why: str) -> SmolagentsMemoryError:
     )
 
 
-def _erase(path: Path) -> None:
-    """Overwrite a file, then remove it."""
-    with path.open("r+b") as target:
-        left = path.stat().st_size
-        while left > 0:
-            left -= target.write(bytes(min(left, 1 << 20)))
-        target.flush()
-        os.fsync(target.fileno())
-    path.unlink()
-    logger.info("erased %s, a copy from before a migration", path)
-
-
 def backup(database: Database, path: Path) -> Path:
     """Copy a database into one SQLite file that replaces `path` when it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.unlink(missing_ok=True)
+    path = Path(os.path.realpath(path))
+    refuse_own_files(database.place, path)
     try:
-        database.prepare()
-        if database.path is not None:
-            copy_sqlite(database.path, partial)
-        else:
-            target = _file(database, partial)
-            with database.reading() as source, target.writing() as copy:
-                _replace_rows(source, copy)
-            target.close()
-        with closing(sqlite3.connect(partial)) as connection:
-            connection.execute("PRAGMA journal_mode=DELETE")  # one file, nothing beside it
-        os.replace(partial, path)
-    except sqlite3.Error as error:
+        with replacing(path) as partial, noted(database.place, partial):
+            database.prepare()
+            if database.path is not None:
+                copy_sqlite(database.path, partial)
+            else:
+                target = _file(database, partial)
+                with database.reading() as source, target.writing() as copy:
+                    _replace_rows(source, copy)
+                target.close()
+            with closing(sqlite3.connect(partial)) as connection:
+                connection.execute("PRAGMA journal_mode=DELETE")  # one file, nothing beside it
+    except (sqlite3.Error, OSError) as error:
         raise database.faults.unavailable(
             f"{database} could not be backed up to {path}: {error}; {path} is as it was"
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
     return path
 
 
 def restore_backup(database: Database, path: Path) -> None:
     """Make a database what a backup holds. An older one is brought to the newest schema in a copy of it."""
+    refuse_own_files(database.place, path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no backup {str(path)!r}")
     with tempfile.TemporaryDirectory() as folder:
@@ -167,18 +173,41 @@ def _file(database: Database, path: Path) -> Database:
 
 
 def _checked_copy(database: Database, path: Path, copied: Path) -> None:
+    """A copy of a backup's bytes: SQLite would write into what it opens, were it only to tidy up."""
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        _copy_bytes(database, path, copied)
+        with closing(sqlite3.connect(copied)) as connection:
             ours = connection.execute(
                 "SELECT count(*) FROM sqlite_master WHERE name IN (?, ?)", (tables.VERSION_TABLE, tables.about.name)
             ).fetchone()[0]
             whole = connection.execute("PRAGMA quick_check").fetchone()[0]
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise database.faults.not_ours(f"{path} is no backup of ours ({error}); {database} is as it was") from error
     if not ours or whole != "ok":
         what = f"is damaged ({whole})" if ours else "is no backup of ours"
         raise database.faults.not_ours(f"{path} {what}; {database} is as it was")
-    copy_sqlite(path, copied)
+
+
+def _copy_bytes(database: Database, path: Path, copied: Path) -> None:
+    """Of a database in use, too, as it was at one moment: what SQLite keeps beside it belongs to it."""
+    for _ in range(_ATTEMPTS):
+        before = _as_it_is(path)
+        for suffix in ("", "-wal", "-journal"):
+            part = Path(f"{copied}{suffix}")
+            part.unlink(missing_ok=True)
+            if Path(f"{path}{suffix}").is_file():
+                shutil.copyfile(f"{path}{suffix}", part)
+        if _as_it_is(path) == before:
+            return
+    raise database.faults.unavailable(
+        f"{path} is being written to all the time; {database} is as it was: make a copy of it with backup(), and "
+        "restore that"
+    )
+
+
+def _as_it_is(path: Path) -> list[tuple[int, int]]:
+    found = (Path(f"{path}{suffix}") for suffix in ("", "-wal", "-journal"))
+    return [(each.stat().st_mtime_ns, each.stat().st_size) for each in found if each.exists()]
 
 
 def _replace_rows(source: Connection, target: Connection) -> None:

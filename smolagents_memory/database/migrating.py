@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smolagents_memory._files import replacing
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import alone
@@ -47,20 +48,27 @@ def migrate(database: Database, version: str) -> None:
 
 def _keep_copy(path: Path, copy: Path) -> None:
     """A whole copy or none, in place of an earlier attempt's: nothing is kept of an attempt that failed."""
-    partial = copy.with_name(f"{copy.name}.partial")
-    partial.unlink(missing_ok=True)
-    copy_sqlite(path, partial)
-    os.replace(partial, copy)
+    copy.with_name(f"{copy.name}.partial").unlink(missing_ok=True)  # as it was called before
+    with replacing(copy) as partial:
+        copy_sqlite(path, partial)
 
 
 def backup_path(path: Path, version: str) -> Path:
     """Where the copy of a database goes before it is migrated."""
+    path = Path(os.path.realpath(path))
     return path.with_name(f"{path.name}.before-{tables.HEAD}-from-{version or 'none'}")
 
 
 def backup_paths(path: Path) -> list[Path]:
-    """The copies that migrations left beside a database."""
-    return sorted(path.parent.glob(f"{glob.escape(path.name)}.before-*"))
+    """The copies that migrations left beside a database, the unfinished ones too, by whatever name it was opened."""
+    names = {path, Path(os.path.realpath(path))}
+    return sorted(
+        copy
+        for each in names
+        for hidden in ("", ".")
+        for copy in each.parent.glob(f"{hidden}{glob.escape(each.name)}.before-*")
+        if copy.is_file()
+    )
 
 
 def copy_sqlite(source: Path, target: Path) -> None:

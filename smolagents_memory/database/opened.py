@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -9,6 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -16,8 +18,10 @@ from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from smolagents_memory._errors import MissingExtraError
+from smolagents_memory._files import make_folder, make_private
 from smolagents_memory._forks import in_child, tell_in_child
 from smolagents_memory._log import logger
+from smolagents_memory.database.passwords import secret_options
 from smolagents_memory.database.places import Place
 
 
@@ -112,7 +116,8 @@ class Opened:
     def _made(self) -> Engine:
         """The one place where an engine is made."""
         try:
-            engine = create_engine(self._url, **(self._for_sqlite() if self.sqlite else self._for_postgres()))
+            shown = self._url.difference_update_query(secret_options(self._url))  # in an engine's repr, too
+            engine = create_engine(shown, **(self._for_sqlite() if self.sqlite else self._for_postgres()))
         except (ModuleNotFoundError, NoSuchModuleError):
             raise MissingExtraError("A place in Postgres", "postgres") from None
         if self.sqlite:
@@ -124,13 +129,16 @@ class Opened:
 
     def _for_sqlite(self) -> dict[str, Any]:
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            path = Path(os.path.realpath(self.path))
+            make_folder(path.parent)
+            make_private(path)
         pool: dict[str, Any] = {"poolclass": StaticPool} if self.in_ram else _POOL["sqlite"]
         return {"connect_args": {"check_same_thread": False, "timeout": WAIT}, **pool}
 
     def _for_postgres(self) -> dict[str, Any]:
         waiting = {} if "connect_timeout" in self._url.query else {"connect_timeout": 10}  # else it is for ever
-        return {"pool_pre_ping": True, "connect_args": waiting, **_POOL["postgresql"]}
+        connecting = {**waiting, **secret_options(self._url)}
+        return {"pool_pre_ping": True, "connect_args": connecting, **_POOL["postgresql"]}
 
 
 _of_parents: list[Engine] = []  # never used, never closed
@@ -177,9 +185,16 @@ def _begin_sqlite(connection: Connection) -> None:
     if connection.info.get("synchronous") != level:  # cannot be changed within a transaction
         connection.exec_driver_sql(f"PRAGMA synchronous={level}")
         connection.info["synchronous"] = level
+    wait = options.get("wait") or WAIT
+    if connection.info.get("wait", WAIT) != wait:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={int(1000 * wait)}")
+        connection.info["wait"] = wait
     connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")
 
 
 def _begin_postgres(connection: Connection) -> None:
-    if connection.get_execution_options().get("relaxed"):
+    options = connection.get_execution_options()
+    if options.get("relaxed"):
         connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+    if options.get("wait"):
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(1000 * options['wait'])}")

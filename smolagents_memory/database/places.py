@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from sqlalchemy.exc import ArgumentError
 
 from smolagents_memory._errors import PlaceError
 from smolagents_memory.database.envelope import Cipher
+from smolagents_memory.database.passwords import shown
 
 
 Durability = Literal["power", "process"]
@@ -88,8 +90,7 @@ class Place:
         return self.url.render_as_string(hide_password=False)
 
     def __str__(self) -> str:
-        secrets = {name: "***" for name in self.url.query if "password" in name}
-        return self.url.update_query_dict(secrets).render_as_string(hide_password=True)
+        return shown(self.url.render_as_string(hide_password=True))
 
     def __repr__(self) -> str:
         return f"Place({str(self)!r})"
@@ -102,32 +103,60 @@ def _url(given: str | os.PathLike[str] | URL | None) -> URL:
         return _supported(given)
     try:
         named = os.fspath(given)
-    except TypeError:
+        os.fsencode(named)
+    except (TypeError, ValueError):
         named = ""
-    if not isinstance(named, str) or not named:
+    if not isinstance(named, str) or not named.strip() or "\0" in named:
         raise PlaceError(
-            f"{given!r:.80} names no place; a place is a folder, a file, a database URL, or None for RAM. Nothing was "
-            "opened"
+            f"{shown(f'{given!r:.80}')} names no place; a place is a folder, a file, a database URL, or None for RAM. "
+            "Nothing was opened"
         )
     if "://" not in named:
+        if _NEARLY.match(named):
+            raise PlaceError(
+                f"what was given looks like a URL, but is none; {_SPELLED}. A folder of that name is ./… Nothing was "
+                "opened"
+            )
         path = os.path.abspath(named)
         is_file = path.endswith(_SUFFIXES) or os.path.isfile(path)
         return URL.create("sqlite", database=path if is_file else os.path.join(path, FILE))
+    scheme = named.partition("://")[0]
     try:
         url = make_url(named)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
+        raise PlaceError(f"{scheme}://… is no database URL; {_SPELLED}") from None
+    if url.get_backend_name() != "sqlite" and _has_stray_at(named):
         raise PlaceError(
-            f"{named.partition('://')[0]}://… is no database URL; it looks like sqlite:///folder/memory.db or "
-            "postgresql://user:password@host/database"
-        ) from None
+            f"the name or the password in {scheme}://… holds an @ that stands for itself, so that nobody can tell "
+            "where the host begins: write it as %40 (and / as %2F, : as %3A). Nothing was opened"
+        )
     return _supported(url)
 
 
+_SPELLED = "it looks like sqlite:///folder/memory.db or postgresql://user:password@host/database"
+# a scheme without its slashes, a login without its scheme, or what libpq calls a connection string
+_NEARLY = re.compile(
+    r"(postgres(ql)?|redis|rediss|mysql|sqlite|https?|chroma)(\+\w+)?:|[^/\\]+:[^/\\]*@|.*\bpassword\s*=",
+    re.IGNORECASE,
+)
+
+
+def _has_stray_at(named: str) -> bool:
+    """Whether more than one @ could end the name and the password, none of them in an option of their own."""
+    place, _, query = named.partition("?")
+    options = all(re.fullmatch(r"\w+=[^=]*", each) for each in query.split("&"))
+    return (place if options or not query else named).count("@") > 1
+
+
 def _supported(url: URL) -> URL:
+    url = url.set(drivername=url.drivername.lower())
     if url.drivername in ("postgres", "postgresql"):
         return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise PlaceError(f"a place is in SQLite or Postgres, not in {url.get_backend_name()!r}")
+        raise PlaceError(
+            f"a place is in SQLite or Postgres, not in {url.get_backend_name()!r}. Memories alone may also live "
+            "behind the URL of a store: EnhancedAgentMemory, the tools of memory and open_store take one"
+        )
     if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
         path = os.path.abspath(str(url.database))
         return url.set(database=os.path.join(path, FILE) if os.path.isdir(path) else path)

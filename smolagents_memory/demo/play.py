@@ -42,7 +42,8 @@ class Play:
     def run(self, mode: str) -> int:
         """Play; returns the exit code."""
         made = model_for(self.model, self.api_base)  # a missing extra is told before anything begins
-        self.folder.mkdir(parents=True, exist_ok=True)
+        for each in (self.folder.parent, self.folder):
+            each.mkdir(0o700, parents=True, exist_ok=True)
         try:
             with FileLock(self.folder / "demo.lock", timeout=0), ExitStack() as stack:
                 self._play(stack, mode, made)

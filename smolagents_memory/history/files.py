@@ -11,7 +11,9 @@ from typing import Any
 import smolagents
 from smolagents.memory import AgentMemory
 
+from smolagents_memory._errors import ForeignFileError
 from smolagents_memory._files import write_whole
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory._version import __version__
 from smolagents_memory.codec.blobs import embed_blobs
 from smolagents_memory.codec.lines import dump_line
@@ -19,6 +21,7 @@ from smolagents_memory.codec.values import new_encoder, warn_of_losses
 from smolagents_memory.history.loading import FORMAT, FORMAT_VERSION, Loading, load_records
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.history.recording import PROMPT, StepWriter
+from smolagents_memory.upstream import hiding
 
 
 def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
@@ -39,12 +42,22 @@ def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
     2
     """
     source = _Source(agent_or_memory)
+    _refuse_database(Path(path))
     written = write_whole(Path(path), (dump_line(record) for record in source.records()))
     _tell(source.memory, "saved", path=str(written))
     return written
 
 
-def load_memory(path: str | os.PathLike[str], agent: Any = None, *, recover: bool = False) -> AgentMemory:
+def _refuse_database(path: Path) -> None:
+    if path.is_file():
+        with path.open("rb") as there:
+            if there.read(16) == b"SQLite format 3\0":
+                raise ForeignFileError(f"{path} is a database; it was left as it is: give the file another name")
+
+
+def load_memory(
+    path: str | os.PathLike[str], agent: Any = None, *, recover: bool = False, max_bytes: int | None = None
+) -> AgentMemory:
     """Load what `save_memory` saved: into `agent`, whose next `run(task, reset=False)` goes on from there.
 
     An agent's plain AgentMemory is replaced by an ObservedMemory, its drop-in.
@@ -54,9 +67,14 @@ def load_memory(path: str | os.PathLike[str], agent: Any = None, *, recover: boo
     they can be, with a warning that says what they had already lost.
 
     A damaged file raises DamagedFileError, which says how many steps are intact; with `recover=True` the steps
-    before the damage are returned, with a warning that names what is lost. Nothing in a file is ever executed.
+    before the damage are returned, with a warning that names what is lost. Nothing in a file is ever executed, and no
+    path or address in it is ever opened.
+
+    Memory and time stay in proportion to the file's bytes. What is beyond that (a thousand large images of the same
+    content, a packed file of which a hundred times its size comes out) raises OversizedFileError before it is made;
+    `max_bytes` is what may be made of the file instead: 4_000_000_000 allows 4 GB of pixels.
     """
-    loading = load_records(Path(path), recover=recover)
+    loading = load_records(Path(path), recover=recover, max_bytes=max_bytes)
     memory = _deliver(loading, agent)
     _tell(memory, "restored", path=str(path))
     return memory
@@ -104,6 +122,15 @@ def memory_of(agent_or_memory: Any) -> AgentMemory:
 def _tell(memory: AgentMemory, event: str, **data: Any) -> None:
     if isinstance(memory, ObservedMemory):
         memory.events.emit(event, memory, steps=len(memory.steps), **data)
+
+
+def _not_hiding(agent: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """A file's state, without what would stand in the place of a tool in the agent's code."""
+    hidden = hiding(agent, state)
+    if hidden:
+        named = ", ".join(sorted(hidden))
+        warn_of_loss(f"of the state in the file, {named} is left out: a tool or a word of Python's has this name now")
+    return {name: value for name, value in state.items() if name not in hidden}
 
 
 class _Source:
@@ -171,5 +198,5 @@ def _deliver(loading: Loading, agent: Any) -> AgentMemory:
     if isinstance(memory, ObservedMemory):
         memory.origin = origin
     if agent is not None and agent is not memory:
-        agent.state.update(origin.state)
+        agent.state.update(_not_hiding(agent, origin.state))
     return memory

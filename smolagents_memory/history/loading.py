@@ -14,24 +14,28 @@ from smolagents_memory._errors import (
     ForeignFileError,
     MemoryFileError,
     NewerFormatError,
+    OversizedError,
+    OversizedFileError,
 )
 from smolagents_memory._json import parse_json
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec import legacy
+from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.blobs import extract_blobs
-from smolagents_memory.codec.lines import parse_line, read_lines
+from smolagents_memory.codec.lines import parse_line, read_lines, read_whole
 from smolagents_memory.codec.values import new_decoder
 from smolagents_memory.history.recording import StepReader
 
 
 FORMAT = "smolagents-memory"
 FORMAT_VERSION = 1
+_MOST_LOSSES = 1_000  # then it is no memory that was damaged
 
 
 class Loading:
     """A memory while it is being read: what is there so far, and what is lost."""
 
-    def __init__(self, name: str, *, recover: bool) -> None:
+    def __init__(self, name: str, *, recover: bool, allowance: Allowance | None = None) -> None:
         self.steps: list[MemoryStep] = []
         self.system_prompt: SystemPromptStep | None = None
         self.state: dict[str, Any] = {}
@@ -39,7 +43,8 @@ class Loading:
         self.created = self.smolagents = ""
         self.losses: list[str] = []
         self._name, self._recover = name, recover
-        self._reader = StepReader()
+        self._reader = StepReader(allowance)
+        self._oversized = False
         self._ended = False
         self._expected: int | None = None
         self._stopped: str | None = None  # why no further step can be taken
@@ -73,10 +78,21 @@ class Loading:
                 if isinstance(line, DecodeError):
                     raise line
                 self._read_record(parse_line(line))
+            except OversizedError as error:
+                self._stop(f"line {number}: {error}")
+                return
             except DecodeError as error:
                 self.losses.append(f"line {number}: {error}")
+                if len(self.losses) >= _MOST_LOSSES:
+                    self.losses.append("so much is damaged that the rest was not read")
+                    return
         if not self._ended:
             self.losses.append("the end of the file is missing: it was cut short")
+
+    def _stop(self, why: str) -> None:
+        """Nothing more is read."""
+        self._oversized = True
+        self.losses.append(why)
 
     def _read_record(self, record: dict[str, Any]) -> None:
         if "content" in record:
@@ -110,6 +126,8 @@ class Loading:
         state = new_decoder(self._reader.blobs).decode(node)
         if not isinstance(state, dict):
             raise DecodeError("the agent's state should be an object")
+        if not all(isinstance(name, str) for name in state):
+            raise DecodeError("the names in the agent's state should be texts")
         self.state = state
 
     # -- other forms -------------------------------------------------------------------------------------------
@@ -130,6 +148,7 @@ class Loading:
             for index, record in enumerate(data["steps"]):
                 self._read_record({"index": index, **record})
         except (KeyError, TypeError, AttributeError, DecodeError) as error:
+            self._oversized = isinstance(error, OversizedError)
             self.losses.append(str(error) if isinstance(error, DecodeError) else f"it lacks a part: {error!r}")
         self.finish()
 
@@ -146,6 +165,13 @@ class Loading:
 
     def _fail(self) -> NoReturn:
         of = f" of {self._expected}" if self._expected is not None else ""
+        if self._oversized:
+            raise OversizedFileError(
+                f"{self._name} would take more memory or time than so few bytes may ({self.losses[0]}). "
+                f"{len(self.steps)}{of} steps were read, recover=True returns them; max_bytes= allows more, if it is "
+                "your own",
+                recoverable=len(self.steps),
+            )
         raise DamagedFileError(
             f"{self._name} is damaged ({'; '.join(self.losses[:4])}). {len(self.steps)}{of} steps are intact: "
             "load_memory(path, recover=True) returns them",
@@ -159,13 +185,16 @@ class Loading:
             warn_of_loss(f"{self._name}: {len(self.steps)} steps were read; lost: {lost}", stacklevel=5)
 
 
-def load_records(path: Path, *, recover: bool) -> Loading:
+def load_records(path: Path, *, recover: bool, max_bytes: int | None = None) -> Loading:
     """Read a file of any form that this package knows."""
-    loading = Loading(path.name, recover=recover)
     if not path.is_file():
         raise FileNotFoundError(f"there is no memory file {str(path)!r}")
-    lines = read_lines(path)
+    allowance = Allowance(path.stat().st_size, max_bytes)
+    loading = Loading(path.name, recover=recover, allowance=allowance)
+    lines = read_lines(path, allowance)
     first = next(lines, b"")
+    if isinstance(first, OversizedError):
+        raise OversizedFileError(f"{path.name}: {first}; nothing was read; max_bytes= allows more")
     if isinstance(first, DecodeError):
         raise DamagedFileError(f"{path.name} is damaged: {first}; nothing could be read")
     if not first.strip():
@@ -174,7 +203,8 @@ def load_records(path: Path, *, recover: bool) -> Loading:
         header = parse_line(first)
     except DecodeError as error:
         if not _is_our_header(first):
-            _read_other_json(loading, path, first, lines)
+            lines.close()
+            _read_other_json(loading, path, first, Allowance(path.stat().st_size, max_bytes))
             return loading
         loading.losses.append(f"line 1: {error}")
     else:
@@ -194,16 +224,14 @@ def _is_our_header(line: bytes) -> bool:
         return True
 
 
-def _read_other_json(loading: Loading, path: Path, first: bytes, rest: Iterator[bytes | DecodeError]) -> None:
+def _read_other_json(loading: Loading, path: Path, first: bytes, allowance: Allowance) -> None:
     """An exported dictionary, or an old dump, as one JSON text."""
     if first.lstrip()[:1] not in (b"[", b"{"):
         raise ForeignFileError(f"{path.name} is no memory file: it begins with {first[:20]!r}")
-    lines = [first, *rest]
     try:
-        for line in lines:
-            if isinstance(line, DecodeError):
-                raise line
-        data = parse_json(b"".join(line for line in lines if isinstance(line, bytes)), constants=True)
+        data = parse_json(read_whole(path, allowance), constants=True)
+    except OversizedError as error:
+        raise OversizedFileError(f"{path.name}: {error}; nothing was read; max_bytes= allows more") from error
     except DecodeError as error:
         raise MemoryFileError(f"{path.name} cannot be read: {error}; nothing could be recovered") from error
     loading.read_exported(data)

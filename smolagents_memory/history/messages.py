@@ -16,7 +16,8 @@ from typing import Any, SupportsIndex
 from smolagents.memory import MemoryStep
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction
 
-from smolagents_memory._errors import DecodeError
+from smolagents_memory._errors import DecodeError, OversizedError
+from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.graph import Node
 from smolagents_memory.codec.python_types import WRITERS, write_items
 from smolagents_memory.steps.kinds import render
@@ -24,13 +25,17 @@ from smolagents_memory.steps.kinds import render
 
 Range = list[int]  # [start, count] in the list before, or the messages [first, count, 0] by their numbers
 _KEYFRAME = 64
+_SHORT, _REPEATED = 1_000, 8  # a list is never longer than so much, and so many times what it is told of
+_COPIED = 8  # numbers that are copied in the time in which a byte is made something of
 
 
 class Messages:
     """The distinct messages of one history, by number, and each list of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowance: Allowance | None = None) -> None:
         self.originals: list[ChatMessage] = []
+        self._allowance = allowance
+        self._told = 0  # ranges
         self._ranges: list[list[Range]] = []
         self._keyframes: dict[int, array[int]] = {}
         self._last: array[int] = array("I")
@@ -40,6 +45,7 @@ class Messages:
         for first, count, _ in (each for each in ranges if len(each) == 3):
             if not 0 <= first <= first + count <= len(self.originals):
                 raise DecodeError(f"a list refers to message {first + count - 1} of {len(self.originals)}")
+        self._check(ranges)
         numbers = _resolve(ranges, self._last)
         at = len(self._ranges)
         self._ranges.append(ranges)
@@ -47,6 +53,15 @@ class Messages:
             self._keyframes[at] = numbers
         self._last = numbers
         return InputMessages._of(self, at, len(numbers))
+
+    def _check(self, ranges: list[Range]) -> None:
+        """Ranges that are told again and again make a list of any length: one is as long as what was told allows."""
+        length = sum(each[1] for each in ranges)
+        self._told += len(ranges)
+        if length > _SHORT + _REPEATED * (len(self.originals) + self._told):
+            raise OversizedError(f"a list of {length} messages, of which there are {len(self.originals)}")
+        if self._allowance is not None:
+            self._allowance.take(length // _COPIED, f"so many lists of {length} messages")
 
     def totals(self, measure: Callable[[ChatMessage], int]) -> list[int]:
         """The sum of a measure over each list, without making any: what a list shares with the beginning of the one
@@ -114,6 +129,12 @@ class InputMessages(list[ChatMessage]):
     def place(self) -> tuple[Messages, int] | None:
         """Which of a history's lists this is, as long as nobody has looked at the messages."""
         return None if self._source is None else self._source[:2]
+
+    def again(self) -> InputMessages:
+        """Another list of the same messages, also made when it is first looked at."""
+        if self._source is None:
+            return InputMessages(map(fresh, self))
+        return InputMessages._of(*self._source)
 
     def originals(self) -> tuple[Messages, array[int]] | None:
         """Where the messages come from, as long as nobody has looked at them."""
@@ -194,8 +215,9 @@ def _fresh_value(value: Any, made: dict[int, Any]) -> Any:
 class MessageReader:
     """Rebuilds the messages of a history while it is read."""
 
-    def __init__(self, decode: Callable[[Node], Any]) -> None:
-        self.messages = Messages()
+    def __init__(self, decode: Callable[[Node], Any], allowance: Allowance | None = None) -> None:
+        self.messages = Messages(allowance)
+        self._allowance = allowance
         self._decode = decode
         self._shown: dict[Any, list[ChatMessage | None]] = {}
 
@@ -221,7 +243,10 @@ class MessageReader:
         if (last - first) // stride > len(self._shown):
             raise DecodeError(f"messages of the steps {first} to {last}, of which there are {len(self._shown)}")
         steps = (self._shown.get(step, []) for step in range(first, last + 1, stride))
-        return [message for shown in steps for message in shown if message is not None]
+        found = [message for shown in steps for message in shown if message is not None]
+        if self._allowance is not None:
+            self._allowance.take(16 * len(found), f"{len(found)} messages told of at once, again and again")
+        return found
 
     def _referred(self, reference: Node, index: int) -> ChatMessage:
         shown = self._shown.get(reference, [])

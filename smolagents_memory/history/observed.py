@@ -55,13 +55,18 @@ class ObservedSteps(list[MemoryStep]):
 
     def _become(self, after: list[MemoryStep]) -> None:
         """Splice in what is not the same step as before; what is the same at both ends stays untold."""
-        shorter = min(len(self), len(after))
-        head = next(compress(count(), map(is_not, self, after)), shorter)
-        tail = next(compress(range(shorter - head), map(is_not, reversed(self), reversed(after))), shorter - head)
+        head, tail = _same_at_both_ends(self, after)
         self._splice(head, len(self) - tail, after[head : len(after) - tail])
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Any:
         return (list, (list(self),))
+
+
+def _same_at_both_ends(before: list[MemoryStep], after: list[MemoryStep]) -> tuple[int, int]:
+    """How many steps are the same at the beginning and at the end of two lists."""
+    shorter = min(len(before), len(after))
+    head = next(compress(count(), map(is_not, before, after)), shorter)
+    return head, next(compress(range(shorter - head), map(is_not, reversed(before), reversed(after))), shorter - head)
 
 
 def _told(change: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,6 +125,8 @@ class ObservedMemory(AgentMemory):
     """Where the memory comes from, if it was loaded."""
     journaled_in: tuple[str, str] | None = None
     """The database and the session that hold the steps, if a session was attached."""
+    kept_in: Any = None
+    """The session that was attached or restored last, to be read."""
     journaled: tuple[MemoryStep, ...] = ()
     """The steps that the session held when it was detached."""
 
@@ -273,7 +280,8 @@ class ObservedMemory(AgentMemory):
             self._steps = new
             if self._snapshots is not None:
                 self._snapshots = Snapshots(new)
-            self._change(0, tuple(old), tuple(new), reset)
+            head, tail = (0, 0) if reset else _same_at_both_ends(old, new)
+            self._change(head, tuple(old[head : len(old) - tail]), tuple(new[head : len(new) - tail]), reset)
 
     def _splice(self, steps: ObservedSteps, start: int, stop: int, added: list[MemoryStep]) -> None:
         with self._lock:
@@ -303,7 +311,7 @@ class ObservedMemory(AgentMemory):
     # -- copies ------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"events", "_first", "_lock", "_steps", "_snapshots", "_listeners", "_holds"}
+        hidden = {"events", "_first", "_lock", "_steps", "_snapshots", "_listeners", "_holds", "kept_in"}
         return {"steps": list(self._steps), **{k: v for k, v in self.__dict__.items() if k not in hidden}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 from smolagents.memory import MemoryStep, SystemPromptStep
 
 from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.blobs import Blobs, LoadedBlobs
 from smolagents_memory.codec.encoding import INPUTS, decode_step, step_record
 from smolagents_memory.codec.registry import attributes
-from smolagents_memory.codec.values import new_decoder
+from smolagents_memory.codec.unfolding import decode_shown
 from smolagents_memory.history.message_writing import MessageWriter
 from smolagents_memory.history.messages import MessageReader
 
@@ -53,9 +54,9 @@ class StepWriter:
 class StepReader:
     """Reads what StepWriter wrote, in the same order."""
 
-    def __init__(self) -> None:
-        self.blobs = LoadedBlobs()
-        self._messages = MessageReader(lambda node: new_decoder(self.blobs).decode(node))
+    def __init__(self, allowance: Allowance | None = None) -> None:
+        self.blobs = LoadedBlobs(allowance=allowance)
+        self._messages = MessageReader(lambda node: decode_shown(node, self.blobs), self.blobs.allowance)
 
     def read_prompt(self, record: Mapping[str, Any]) -> SystemPromptStep:
         """The system prompt; later records may refer to it."""

@@ -14,7 +14,7 @@ from smolagents.memory import ActionStep, MemoryStep, PlanningStep, TaskStep
 from smolagents.monitoring import YELLOW_HEX
 
 from smolagents_memory.insight.conversation import duration, started
-from smolagents_memory.insight.recorded import Source, read_memory
+from smolagents_memory.insight.recorded import Source, read_all
 from smolagents_memory.steps.answers import answer_of
 from smolagents_memory.steps.calls import answer_was_refused, calls_made
 from smolagents_memory.steps.kinds import images_of, kind_of, title_of
@@ -36,7 +36,8 @@ def replay(
     """Show a run on the terminal as the agent's logger showed it.
 
     Args:
-        memory: An agent, a memory, a session, a file or a list of steps.
+        memory: An agent, a memory, a session (all that was ever journaled, each step as it came), a file or a list of
+            steps.
         speed: 1 for the pace of the run, 2 for twice as fast; None shows all at once.
         logger: Where to show it; a new one on the terminal by default.
         longest_pause: No pause is longer than this, in seconds, however long the run waited.
@@ -53,7 +54,7 @@ def replay(
     """
     if speed is not None and speed <= 0:
         raise ValueError(f"speed is above 0, not {speed}; None shows all at once")
-    recorded = read_memory(memory)
+    recorded = read_all(memory)
     screen = _Screen(logger or AgentLogger(level=LogLevel.INFO))
     before: float | None = None
     for step in recorded.steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from smolagents.memory import MemoryStep
@@ -53,6 +53,13 @@ def read_memory(source: Source) -> Recorded:
         f"a memory can be read from an agent, its memory, a session, a memory file or a list of steps, "
         f"not from a {type(source).__name__}"
     )
+
+
+def read_all(source: Source) -> Recorded:
+    """As `read_memory`; of a session every step that was ever journaled, as it came."""
+    recorded = read_memory(source)
+    transcript = getattr(source, "transcript", None)
+    return replace(recorded, steps=[each.original for each in transcript()]) if callable(transcript) else recorded
 
 
 def _recorded(memory: Any, tools: Mapping[str, Sequence[str]]) -> Recorded:

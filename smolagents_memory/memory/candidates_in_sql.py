@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from smolagents_memory._errors import EmbeddingError
 from smolagents_memory.database.many import numbered
 from smolagents_memory.memory.ranking import Candidate
 from smolagents_memory.memory.recalling import Cosines, Near, best_of_each
@@ -29,8 +30,15 @@ _BY_ID, _BY_PLACE = _LIGHT.format(column="id"), _LIGHT.format(column="place")
 def asked_of_sql(vault: Vault, scope: str, query: str) -> Iterator[SqlSource | None]:
     """A source for one query in one scope, which sees one state of the database; None where the scope is empty."""
     vectors = vault.indexes.vectors if vault.indexes is not None and vault.is_whole() else None
-    sentences, matrix = vectors.of_query(query) if vectors is not None else ([query], None)
+    sentences, matrix = [query], None
+    if vectors is not None:
+        try:
+            sentences, matrix = vectors.of_query(query)
+        except EmbeddingError as error:
+            vectors.went_without(error)
     with vault.database.reading() as connection:
+        if matrix is not None and not vault.is_whole_in(connection):
+            matrix = None
         state = connection.execute(STATE, {"name": scope}).first()
         yield SqlSource(vault, connection, state, sentences, matrix) if state is not None and state.live else None
 

@@ -14,6 +14,7 @@ from smolagents_memory.search.parts import query_sentences
 from smolagents_memory.search.spread import DEVIATION, quantiles, spread_of_best
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.base import MemoryStore
+from smolagents_memory.stores.kept import by_words
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.store_bank import FIELDS, StoreBank
 
@@ -37,13 +38,18 @@ class StoreSource:
 
     def by_meaning(self, limit: int) -> Near | None:
         """It is asked first: both stores search now, so that what they find counts in the lexicon."""
-        if self._meaning is not self._bank.texts:
+        meaning = self._meaning
+        if meaning is not self._bank.texts:
             self._worded = self._found(self._bank.texts, self._query, limit)
-        if self._meaning is None:
+        texts = [*self.sentences, self._query] if len(self.sentences) > 1 else [self._query]
+        lists = None
+        if meaning is not None:
+            lists = self._bank.by_meaning(lambda: [self._near(meaning, text, limit) for text in texts])
+        if meaning is self._bank.texts and lists is None:
+            self._worded = self._looked_through(limit)
+        if lists is None:
             self._load(self._worded)
             return None
-        texts = [*self.sentences, self._query] if len(self.sentences) > 1 else [self._query]
-        lists = [self._near(self._meaning, text, limit) for text in texts]
         near = best_of_each((number, 1, cosine) for each in lists for number, cosine in each.items())
         self._load({*near, *self._worded})
         spreads = [spread_of_best(sorted(each.values(), reverse=True), self.live) for each in lists]
@@ -91,9 +97,14 @@ class StoreSource:
             alike.setdefault(score, []).append(expected)
         return {number: DEVIATION * fmean(alike[score]) for number, score in found.items()}
 
+    def _looked_through(self, limit: int) -> Collection[int]:
+        """What words find in a store that finds by meaning alone, while that fails: its memories are read."""
+        texts = ((each.key, " ".join(words(searchable(each.value)))) for each in self._bank.records())
+        return [self._survey.number(key) for key, _ in by_words(self._query, texts)[:limit]]
+
     def _found(self, store: MemoryStore[Any], text: str, limit: int) -> dict[int, float]:
         """What a store finds, best first: number → score. Archived memories must not take the others' places."""
-        hits = store.search(text, limit + (self._survey.archived if store is self._bank.texts else 0))
+        hits = self._bank.search(store, text, limit + (self._survey.archived if store is self._bank.texts else 0))
         if store is self._bank.texts:
             whole = [hit for hit in hits if hit.value is not None and FIELDS in hit.meta]
             self._records.update((hit.key, self._bank.record(hit.key, hit.value, hit.meta)) for hit in whole)

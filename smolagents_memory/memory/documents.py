@@ -1,14 +1,54 @@
-"""A document in parts: paragraphs together as long as they are short, a long one at its sentences."""
+"""A document: its text, and its parts: paragraphs together as long as they are short, a long one at its sentences."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
+from typing import Any
+
+from smolagents_memory._errors import DocumentError, UnsupportedValueError
+from smolagents_memory._log import logger, warn_of_loss
 
 
 PART = 800  # characters: well within the window of the default embedder
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
+
+
+def document_of(text_or_path: Any, source: str | None, path: Any) -> tuple[str, str]:
+    """The text of a document and what it is called, from what `remember_document` was given."""
+    if (text_or_path is None) == (path is None):
+        raise UnsupportedValueError("give a text, or a file as path=…, and not both; nothing was changed")
+    if isinstance(text_or_path, str):
+        if _is_file(text_or_path):
+            logger.warning("%r was kept as a text; to keep the file of that name: path=%r", *[text_or_path] * 2)
+        return text_or_path, source or "document"
+    given = text_or_path if path is None else path
+    if not isinstance(given, (str, os.PathLike)):
+        raise UnsupportedValueError(f"a document is a text or the path of a file, not {given!r:.80}")
+    file = Path(given)
+    return _read(file), source or file.name
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return len(text) < 1000 and Path(text).is_file()
+    except (OSError, ValueError):  # no file can be called so
+        return False
+
+
+def _read(file: Path) -> str:
+    try:
+        content = file.read_bytes()
+    except (OSError, ValueError) as error:
+        raise DocumentError(f"{str(file)!r} cannot be read ({error}); nothing was changed") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        warn_of_loss(f"{file.name} is not UTF-8 throughout: a \N{REPLACEMENT CHARACTER} stands for what is not", 5)
+        return content.decode("utf-8-sig", "replace")
 
 
 def parts_of(text: str, size: int = PART) -> list[str]:

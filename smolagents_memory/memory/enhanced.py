@@ -6,7 +6,6 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from smolagents.memory import TaskStep
@@ -16,6 +15,7 @@ from smolagents_memory._errors import AttachError
 from smolagents_memory._events import ANY, Events, Listener
 from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
+from smolagents_memory.memory.documents import document_of
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
@@ -37,7 +37,8 @@ class EnhancedAgentMemory(ObservedMemory):
     all of it lives in RAM.
 
     Args:
-        path_or_url: The place: a folder, a file, a database URL (`postgresql://…`), or a `Place`; None for RAM.
+        path_or_url: The place: a folder, a file, a database URL (`postgresql://…`), or a `Place`; None for RAM. Or the
+            URL of a store (`redis://…`, see `open_store`).
         system_prompt: As for smolagents' AgentMemory; `attach` takes the agent's.
         persistent: True for the folder "agent_memory", a path, or a store: another way to say where.
         vector: False to recall by words alone; a store to search by meaning there.
@@ -146,20 +147,21 @@ class EnhancedAgentMemory(ObservedMemory):
         if last is not None and last is not agent and last.memory is self:  # let go of, and what it holds is its own
             last.memory = _working_copy(self.system_prompt, list(self.steps))
         own = [] if self._served else list(self.steps)  # of one that served another agent they are that one's
-        held = self.system_prompt, list(self.steps), self.journaled_in, self.journaled
+        held = self.system_prompt, list(self.steps), self.journaled_in, self.journaled, self.kept_in
         try:
             if before is not None:
                 self.system_prompt = before.system_prompt
                 self.steps = [*before.steps, *own]
                 self.journaled_in = getattr(before, "journaled_in", None)
                 self.journaled = getattr(before, "journaled", ())
+                self.kept_in = getattr(before, "kept_in", None)
             self._learning.attach(agent)
             if self.session is not None and not self.session.is_attached_to(agent):
                 self.session.attach(agent)
         except BaseException:
             hold()
             self._learning.leave()
-            self.system_prompt, self.steps, self.journaled_in, self.journaled = held
+            self.system_prompt, self.steps, self.journaled_in, self.journaled, self.kept_in = held
             raise
         self._served, self._hold, self._last_agent = True, hold, weakref.ref(agent)
 
@@ -258,10 +260,19 @@ class EnhancedAgentMemory(ObservedMemory):
         """Keep something learnt; returns its key."""
         return self.remember(text, importance=importance, kind="experience")
 
-    def remember_document(self, text_or_path: str | os.PathLike[str], source: str | None = None) -> list[str]:
-        """Keep a document in parts that stay neighbours: a hit in one lends weight to those beside it."""
-        text, source = _document(text_or_path, source)
-        return self.long_term.remember_document(text, source)
+    def remember_document(
+        self,
+        text_or_path: str | os.PathLike[str] | None = None,
+        source: str | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+    ) -> list[str]:
+        """Keep a document in parts that stay neighbours: a hit in one lends weight to those beside it.
+
+        A `str` is the text itself; a file is a `Path`, or given as `path=`. What was kept of `source` (the file's
+        name if left out) is replaced as a whole, or not at all.
+        """
+        return self.long_term.remember_document(*document_of(text_or_path, source, path))
 
     def recall(
         self, query: str, k: int = 5, *, where: Mapping[str, Any] | None = None, explain: bool = False
@@ -370,14 +381,3 @@ def _working_copy(system_prompt: Any, steps: list[Any]) -> ObservedMemory:
     copied = ObservedMemory("")
     copied.system_prompt, copied.steps = system_prompt, steps
     return copied
-
-
-def _document(text_or_path: str | os.PathLike[str], source: str | None) -> tuple[str, str]:
-    """The text of a document, and what it is called."""
-    is_path = not isinstance(text_or_path, str) or (
-        len(text_or_path) < 1000 and "\n" not in text_or_path and Path(text_or_path).is_file()
-    )
-    if is_path:
-        path = Path(text_or_path)
-        return path.read_text(encoding="utf-8", errors="replace"), source or path.name
-    return str(text_or_path), source or "document"

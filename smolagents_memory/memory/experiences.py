@@ -20,6 +20,7 @@ from smolagents_memory.steps.kinds import is_action
 _CALLED = re.compile(r"(\w+)\s*\(")
 _CODE = 2000
 _TEXT = 500
+_READ = 40_000  # characters of a text that are looked through for what was recalled, before it is cut to the above
 _DOING = 160
 _MOST = 8  # doings that are told of a run
 
@@ -37,14 +38,19 @@ def experiences(
     return _Telling(task, steps, clean, trusted).all()
 
 
+def _bounded(clean: Clean) -> Clean:
+    """The same over both ends of a text that is far longer than what is kept of it."""
+    return lambda text: clean(clipped(text, _READ))
+
+
 class _Telling:
     """Tells of one run."""
 
     def __init__(self, task: TaskStep, steps: Sequence[MemoryStep], clean: Clean, trusted: Collection[str]) -> None:
-        self.clean, self.trusted, self.task = clean, trusted, task.task
+        self.clean, self.trusted, self.task = _bounded(clean), trusted, task.task
         self.given_by = read_of(task).before  # the task may be an agent's that had read something
-        self.wanted = clipped(clean(task.task), _TEXT)
-        self.done = [a for a in actions(steps) if not a.lost and not _only_recalled(a, clean)]
+        self.wanted = clipped(self.clean(task.task), _TEXT)
+        self.done = [a for a in actions(steps) if not a.lost and not _only_recalled(a, self.clean)]
         self.answer, self.failure = outcome(steps)
         last = next((read_of(step) for step in reversed(steps) if is_action(step)), Read())
         self.answered_by = (*last.before, *last.returned)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
+from smolagents_memory._errors import EmbeddingError
 from smolagents_memory._json import parse_json
 from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
@@ -56,6 +57,10 @@ class Keeper(ABC, Generic[AnyBank]):
     def stats(self) -> dict[str, Any]:
         """What there is to know about the place; `lost`: what a store lacks, and what does not work without it."""
 
+    def erase(self) -> bool:
+        """Make sure that no byte of what was deleted is left; False where somebody or something prevents it."""
+        return self.bank.erase()
+
     @abstractmethod
     def opened_by(self) -> str:
         """What is written to have one more memory at this place."""
@@ -71,6 +76,13 @@ class Keeper(ABC, Generic[AnyBank]):
                 some = records[start : start + CHUNK]
                 self.write([Draft(record, reinforce=record.key in reinforce) for record in some])
                 advance(len(some))
+
+    @abstractmethod
+    def replace(self, source: str, prefix: str, records: Sequence[Record]) -> list[str]:
+        """Keep all parts of a document, and none of an earlier version; the keys of those that are no more.
+
+        They are what has this source and a key that begins so.
+        """
 
     def records(self, *, archived: bool | None = False) -> Iterator[Record]:
         """All records in the order they were first added."""
@@ -119,23 +131,47 @@ class SqlKeeper(Keeper[Bank]):
 
     def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
         super().put(records, reinforce=reinforce, show=show)
-        if len(records) >= CHUNK and self.vault.indexes is not None:  # so that the next recall need not wait
-            self.vault.indexes.catch_up(self.bank.name)
+        self._catch_up(len(records))
 
     def write(self, drafts: list[Draft]) -> None:
+        self.bank.put(drafts, self._made_findable(drafts))
+
+    def replace(self, source: str, prefix: str, records: Sequence[Record]) -> list[str]:
+        drafts = [Draft(record) for record in records]
+        gone = self.bank.replace(source, prefix, drafts, self._made_findable(drafts))
+        self._catch_up(len(records))
+        return gone
+
+    def _made_findable(self, drafts: list[Draft]) -> str | None:
+        """Give drafts their words and vectors; the embedder's name."""
         vectors = self.vault.vectors
         there = self.bank.get_many([draft.record.key for draft in drafts if draft.reinforce])
         new = [draft for draft in drafts if draft.record.key not in there]
         for draft in drafts:
             draft.words = " ".join(words(searchable(draft.record.value)))
-        if vectors is not None:
-            matrices = vectors.of_documents([searchable(draft.record.value) for draft in new])
-            for draft, matrix in zip(new, matrices, strict=True):
-                draft.vectors = matrix
-        self.bank.put(drafts, vectors.name if vectors is not None else None)
+        if vectors is None:
+            return None
+        try:
+            matrices = vectors.of_each([searchable(draft.record.value) for draft in new])
+        except EmbeddingError as error:
+            self._without_vectors(error)
+            return None
+        for draft, matrix in zip(new, matrices, strict=True):
+            draft.vectors = matrix
+        return vectors.name
+
+    def _catch_up(self, written: int) -> None:
+        """Embed what was kept while the embedder failed, if it works again and that is soon done."""
+        vectors = self.vault.vectors
+        if self.vault.owes and vectors is not None and vectors.outage.reason is None and self.vault.missing() <= CHUNK:
+            self._embed_what_is_owed()
+        if written >= CHUNK and self.vault.indexes is not None:  # so that the next recall need not wait
+            self.vault.indexes.catch_up(self.bank.name)
 
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         reread(self.vault.database, anew=True, show=show)
+        if self.vault.vectors is not None:
+            self.vault.vectors.wake()
         forget_damaged(self.vault)
         return self.complete(show=show)
 
@@ -144,6 +180,23 @@ class SqlKeeper(Keeper[Bank]):
         embedded = reembed(self.vault, show=show)
         rebuilt = self.vault.indexes.repair(self.bank.name) if self.vault.indexes is not None else 0
         return {"embedded": embedded, "rebuilt": rebuilt}
+
+    def opened(self) -> None:
+        """As `complete`, of a place that must open: an embedder that fails is spoken of, and raises nothing."""
+        self._embed_what_is_owed()
+        if self.vault.indexes is not None:
+            self.vault.indexes.repair(self.bank.name)
+
+    def _embed_what_is_owed(self) -> None:
+        try:
+            reembed(self.vault)
+        except EmbeddingError as error:
+            self._without_vectors(error)
+
+    def _without_vectors(self, error: EmbeddingError) -> None:
+        self.vault.owe()
+        if self.vault.vectors is not None:
+            self.vault.vectors.went_without(error)
 
     def stats(self) -> dict[str, Any]:
         self.flush()
@@ -157,6 +210,12 @@ class SqlKeeper(Keeper[Bank]):
             "leads": indexes.leads if indexes is not None else False,
             "lost": {},
         }
+
+    def erase(self) -> bool:
+        erased = super().erase()
+        if self.vault.indexes is not None:  # made anew now, the next recall need not wait
+            self.vault.indexes.catch_up(self.bank.name)
+        return erased
 
     def opened_by(self) -> str:
         place = self.vault.database.place
@@ -189,18 +248,21 @@ class StoreKeeper(Keeper[StoreBank]):
     def write(self, drafts: list[Draft]) -> None:
         self.bank.put(drafts)
 
+    def replace(self, source: str, prefix: str, records: Sequence[Record]) -> list[str]:
+        return self.bank.replace(source, prefix, [Draft(record) for record in records])
+
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         return {"embedded": self.bank.complete(), "rebuilt": 0}
 
     def stats(self) -> dict[str, Any]:
         self.flush()
         archived = [record.archived is not None for record in self.bank.records(archived=None)]
-        memories, vectors = archived.count(False), self.bank.vectors
+        memories, embedded = archived.count(False), self.bank.embedded()
         return {
             "memories": memories,
             "archived": archived.count(True),
             "embedder": None if self._meaning is None else repr(self._meaning),
-            "not embedded": 0 if vectors is None else max(0, memories - len(vectors)),
+            "not embedded": 0 if embedded is None else max(0, memories - embedded),
             "index": "words alone" if self._meaning is None else type(self._meaning).__name__,
             "leads": False,
             "lost": self.lost,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import threading
-import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,22 @@ from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
 from smolagents_memory._errors import AttachError, SmolagentsMemoryError, UnsupportedValueError
 from smolagents_memory._events import Event
-from smolagents_memory._listener import Listener, Run, ToolCall
+from smolagents_memory._listener import INTERRUPTED, Listener, Run, ToolCall, stopping
 from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.memory.provenance import Trail, all_read, begin, end, listening_outside
-from smolagents_memory.memory.quoting import quoted, without_recalled
-from smolagents_memory.memory.reviewing import actions, clipped
+from smolagents_memory.memory.quoting import quoted, stands_in, without_recalled
+from smolagents_memory.memory.reviewing import actions, clipped, runs
+from smolagents_memory.search.parts import bounded_query
 from smolagents_memory.search.words import query_words
 from smolagents_memory.steps.answers import outcome
 from smolagents_memory.steps.kinds import is_action, is_task
+from smolagents_memory.steps.marks import as_it_came, returned_text
 from smolagents_memory.steps.notes import NoteStep
-from smolagents_memory.upstream import watch
+from smolagents_memory.steps.texts import texts_in
+from smolagents_memory.stores.records import Record
+from smolagents_memory.upstream import given_task, watch
 
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
 
 RELEVANT = 0.5  # the relevance from which on a memory is brought back unasked
+_READ = 20_000  # characters of what a step says, or of a memory, that are looked through for words in common
 _PARENTS = 100  # recalled memories at most that one is made of
 _USED = 0.3  # the share of a memory's own words that the next step must hold for it to have been of use
 
@@ -57,7 +63,8 @@ class Learning(Listener):
         self._trusted = trusted
         self._lock = threading.RLock()
         self._learnt: tuple[Any, Any] = (None, None)  # the task whose run was learnt from last, and up to which action
-        self._injected: set[str] = set()  # keys brought in during this run
+        self._came: tuple[Any, str] = (None, "")  # a step that callbacks are about to change, and its text
+        self._added_to: dict[int, tuple[Any, str]] = {}  # steps to which callbacks added something, and what came back
         self._waiting: list[tuple[set[str], Memory]] = []  # recalled, and not yet seen in use
         self._agent: Callable[[], Any] = lambda: None  # a weak reference to the agent that it serves
         self._off_watch: Callable[[], None] = lambda: None
@@ -68,7 +75,7 @@ class Learning(Listener):
     def attach(self, agent: Any) -> None:
         """Watch the runs of an agent."""
         self._running.clear()
-        self._injected.clear()
+        self._added_to.clear()
         self._waiting.clear()
         self.trail = Trail(self._served)
         self._off_watch = watch(agent, self)
@@ -127,12 +134,12 @@ class Learning(Listener):
         """Recall for its task, unless that was done before."""
         self._running.add(run)
         if not run.goes_on:
-            self._injected.clear()
+            self._added_to.clear()
         for step in list(self._memory.steps):
             self.trail.follow(step)
         task, since = _newest_task(self._memory.steps)
         if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
-            self._bring(task.task)
+            self._bring(self._given(task).task)
 
     def _follow(self, step: MemoryStep) -> None:
         """Know what was read when a step came into memory: with a task that another agent gives, all that it read."""
@@ -140,10 +147,6 @@ class Learning(Listener):
         if isinstance(outside, Learning):
             self.trail.came(outside.trail.have_read())
         self.trail.follow(step, given=outside is not None)
-
-    def before_callbacks(self, agent: Any, step: Any) -> None:
-        """What came back in the step is known before callbacks cut it."""
-        self.trail.follow(step, agent)
 
     def tool_call_begins(self, call: ToolCall) -> None:
         """What a tool of ours does now, it does for this agent."""
@@ -158,7 +161,7 @@ class Learning(Listener):
         """Learn from it."""
         if run in self._running:
             self._running.remove(run)
-            self.learn()
+            self.learn(asking=run.outcome != INTERRUPTED)
 
     def _changed(self, event: Event) -> None:
         if event.reset:
@@ -173,8 +176,8 @@ class Learning(Listener):
             self._notice_use(step)
             if self._recall_on == "step" and not getattr(step, "is_final_answer", False):
                 task, _ = _newest_task(self._memory.steps)
-                came = step.observations or (str(step.error) if step.error else "")
-                self._bring(f"{clipped(task.task if task else '', 400)}\n{clipped(came, 600)}")
+                came = returned_text(self._unchanged(step)) or (str(step.error) if step.error else "")
+                self._bring(f"{clipped(self._given(task).task if task else '', 400)}\n{clipped(came, 600)}")
 
     # -- recall by itself --------------------------------------------------------------------------------------
 
@@ -183,28 +186,44 @@ class Learning(Listener):
             return
         long_term = self._memory.long_term
         try:
-            found = long_term.recall(query, self._auto_recall, at_least=RELEVANT, trusted=self._trusted)
+            new = long_term.recall(
+                query, self._auto_recall, at_least=RELEVANT, trusted=self._trusted, unless=self._standing()
+            )
         except SmolagentsMemoryError as error:
             logger.warning("nothing was recalled for the task: %s", error)
             return
-        new = [memory for memory in found if memory.key not in self._injected]
         text, kept = quoted(new, long_term.clock(), self._budget)
         if not kept:
             return
         keys = [memory.key for memory in kept]
-        self._injected.update(keys)
         self.recalled(kept, query)
         self._memory.steps.append(NoteStep(text, kind="recalled", created=long_term.clock(), meta={"keys": keys}))
+
+    def _standing(self) -> Callable[[Record], bool]:
+        """Whether the prompt holds what a memory says: what it has lost since may come again."""
+        memory, texts, names = self._memory, list[str](), set[str]()
+
+        def stands(record: Record) -> bool:
+            if not texts:  # not looked for before something was found
+                texts.extend(text for step in [memory.system_prompt, *memory.steps] for text in texts_in(step))
+                names.update(_name_of(task, run) for task, run in runs(memory.steps) if task is not None)
+            return record.source in names or stands_in(texts, str(record.value))
+
+        return stands
 
     def recalled(self, memories: Sequence[Memory], query: str) -> None:
         """Memories went to the model: they are not learnt again, and their use is looked for."""
         if self._running:
             self.trail.recalled(memories)
         self._memory.long_term.just_recalled.extend(str(memory.value) for memory in memories)
-        asked = set(query_words(query))
+        asked = set(query_words(bounded_query(query)))
         with self._lock:
             for memory in memories:
-                own = {word for word in query_words(str(memory.value)) if word not in asked and len(word) > 2}
+                own = {
+                    word
+                    for word in query_words(clipped(str(memory.value), _READ))
+                    if word not in asked and len(word) > 2
+                }
                 if own:
                     self._waiting.append((own, memory))
 
@@ -213,17 +232,48 @@ class Learning(Listener):
             waiting, self._waiting = self._waiting, []
         if not waiting:
             return
-        said = " ".join(str(action) for action in actions([step]))
-        said += " " + str(step.action_output or "") + " " + str(step.model_output or "")
-        words = set(query_words(without_recalled(said, ())))
+        said = [
+            *(str(action) for action in actions([step])),
+            str(step.action_output or ""),
+            str(step.model_output or ""),
+        ]
+        words = set(query_words(without_recalled(" ".join(clipped(each, _READ) for each in said), ())))
         for own, memory in waiting:
             if len(own & words) >= max(1, _USED * min(len(own), 20)):
                 self._memory.long_term.feedback(memory.key, True)
 
+    # -- what was said by nobody -------------------------------------------------------------------------------
+
+    def before_callbacks(self, agent: Any, step: MemoryStep) -> None:
+        """What came back in the step is known, and kept, before callbacks cut it or add to it."""
+        self.trail.follow(step, agent)
+        self._came = step, returned_text(step)
+
+    def after_callbacks(self, agent: Any, step: MemoryStep) -> None:
+        """Where they added to it and took nothing out, what came back is what is learnt."""
+        before, came = self._came
+        self._came = None, ""
+        if before is step and came and came != (now := returned_text(step)) and came in now:
+            self._added_to[id(step)] = step, came
+
+    def _unchanged(self, step: Any) -> Any:
+        """The step without what callbacks added."""
+        known, came = self._added_to.get(id(step), (None, None))
+        return as_it_came(step, came if known is step else None)
+
+    def _given(self, task: TaskStep) -> TaskStep:
+        """The task without what a manager's template says round it."""
+        text = given_task(self._agent(), task.task)
+        if text == task.task:
+            return task
+        given = copy.copy(task)
+        given.task = text
+        return given
+
     # -- learning ----------------------------------------------------------------------------------------------
 
-    def learn(self, steps: Sequence[MemoryStep] | None = None) -> list[str]:
-        """Keep what the last task's run taught, once; returns the keys."""
+    def learn(self, steps: Sequence[MemoryStep] | None = None, *, asking: bool = True) -> list[str]:
+        """Keep what the last task's run taught, once; returns the keys. A model is asked only if `asking`."""
         if not self._learn:
             return []
         steps = list(self._memory.steps if steps is None else steps)
@@ -236,25 +286,25 @@ class Learning(Listener):
                 return []
             self._learnt = (task, last)
         try:
-            return self._keep(task, run)
+            return self._keep(task, run, asking and not stopping())
         except SmolagentsMemoryError as error:
             logger.warning("what this run taught was not kept: %s", error)
             return []
 
-    def _keep(self, task: TaskStep, run: list[MemoryStep]) -> list[str]:
-        long_term = self._memory.long_term
+    def _keep(self, task: TaskStep, run: list[MemoryStep], asking: bool) -> list[str]:
+        long_term, source = self._memory.long_term, _name_of(task, run)
+        task, run = self._given(task), [self._unchanged(step) for step in run]
         recalled = list(long_term.just_recalled)
 
         def clean(text: str) -> str:
             return without_recalled(text, recalled)
 
         found = list(experiences(task, run, clean, self._trusted))
-        if self._reflector is not None:
+        if self._reflector is not None and asking:
             read = all_read((task, *run))
             mark = {"origin": "tool", "tools": read} if read else {"origin": "agent"}
             found += [{**lesson, **mark} for lesson in self._reflector(task, run, clean)]
         found = [{**item, "made_of": self._made_of(item)} for item in found]
-        source = f"run {uuid.uuid4().hex[:12]}"
         solved = outcome(run)[0] is not None
         items = [{**item, "source": source, "meta": {**item.get("meta", {}), "solved": solved}} for item in found]
         keys = long_term.remember(items)
@@ -265,6 +315,13 @@ class Learning(Listener):
         """What was recalled before it was written; where that is not trusted, what was done is told without it."""
         told_plainly = self.trail.have_read() and not item.get("tools")
         return [] if told_plainly else list(self.trail.memories)[-_PARENTS:]
+
+
+def _name_of(task: TaskStep, run: Sequence[MemoryStep]) -> str:
+    """What a run is called as a source: the same as long as its task and its first action stand in memory."""
+    first = next(filter(is_action, run), None)
+    begun = f"{task.task}\0{getattr(getattr(first, 'timing', None), 'start_time', None)}"
+    return f"run {hashlib.sha256(begun.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 def _newest_task(steps: Sequence[MemoryStep]) -> tuple[TaskStep | None, list[MemoryStep]]:

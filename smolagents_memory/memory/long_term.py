@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy.engine import URL
+
 from smolagents_memory._errors import UnsupportedValueError
-from smolagents_memory._log import logger, warn_of_loss
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.plain_json import pack
+from smolagents_memory.database.places import Place
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
@@ -24,6 +28,7 @@ from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import compiled
+from smolagents_memory.stores.opening import is_store_url, open_store
 from smolagents_memory.stores.records import CONFIRMED, USUAL, Record
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
@@ -37,6 +42,7 @@ _NOTED: dict[str, dict[str, Any]] = {
     "confirm": {"trust": CONFIRMED},
 }
 
+_PASSED_OVER = 30  # memories that stand in the prompt, say, before what comes after them is not looked for
 _ITEM = {"text", "key", "importance", "meta", "source", "kind", "origin", "tools", "made_of", "trust"}
 
 
@@ -69,14 +75,18 @@ def opened_keeper(
     own_collection: int = OWN_COLLECTION,
 ) -> Keeper[Any]:
     """The place that a memory's arguments name."""
+    long_term, vector_store = _opened(long_term), _opened(vector_store)
+    vector = vector if isinstance(vector, bool) else _opened(vector)
     if is_store(persistent):
         long_term, persistent = long_term or persistent, None
     if is_store(vector):
         vector_store, vector = vector_store or vector, True
     if persistent is not None and persistent is not False and path_or_url is None:
         path_or_url = DEFAULT_FOLDER if persistent is True else persistent
-    if is_store(path_or_url):
-        long_term, path_or_url = long_term or path_or_url, None
+    if is_store(path_or_url) or is_store_url(path_or_url):
+        if long_term is not None:
+            raise UnsupportedValueError("two stores were named for the texts; name one of them")
+        long_term, path_or_url = _opened(path_or_url), None
     if long_term is not None or vector_store is not None:
         if scope is not None:
             raise UnsupportedValueError("with stores of your own, give the scope to the stores (SqlStore(…, scope=…))")
@@ -93,8 +103,13 @@ def opened_keeper(
     keeper = SqlKeeper(vault, scope, ranker)
     if not vault.checked:  # once a process: made with another embedder, or while there was none
         vault.checked = True
-        keeper.complete()
+        keeper.opened()
     return keeper
+
+
+def _opened(given: Any) -> Any:
+    """A store, or the one behind a URL or a place."""
+    return open_store(given) if isinstance(given, (str, os.PathLike, Place, URL)) else given
 
 
 class LongTerm:
@@ -122,20 +137,18 @@ class LongTerm:
         return keys
 
     def remember_document(self, text: str, source: str) -> list[str]:
-        """Keep a text in neighbouring parts; parts of an earlier version that are no more are forgotten."""
-        parts = parts_of(text)
-        name = _digest(source)
-        keys = [f"d-{name}-{number}" for number in range(len(parts))]
-        old = [
-            r.key for r in self.keeper.records(archived=None) if r.source == source and r.key.startswith(f"d-{name}-")
-        ]
-        self.forget(sorted(set(old) - set(keys)))
-        items = [
-            {"text": part, "key": key, "source": source, "kind": "document", "origin": "document",
-             "meta": {"part": n, "parts": len(parts)}}
-            for n, (key, part) in enumerate(zip(keys, parts, strict=True))
-        ]  # fmt: skip
-        return self.remember(items)
+        """Keep a text in neighbouring parts, in the place of those of an earlier version: all of it, or nothing."""
+        parts, prefix, now = parts_of(text), f"d-{_digest(source)}-", self.clock()
+        records = []
+        for n, part in enumerate(parts):
+            item = {"text": part, "key": f"{prefix}{n}", "source": source, "kind": "document", "origin": "document"}
+            records.append(self._record({**item, "meta": {"part": n, "parts": len(parts)}}, now)[0])
+        gone = self.keeper.replace(source, prefix, records)
+        keys = [record.key for record in records]
+        for event, told in (("forgotten", gone), ("added", keys)):
+            if told:
+                self._tell(event, keys=told)
+        return keys
 
     def recall(
         self,
@@ -146,14 +159,16 @@ class LongTerm:
         explain: bool = False,
         at_least: float = 0.0,
         trusted: Collection[str] | None = None,
+        unless: Callable[[Record], bool] | None = None,
     ) -> list[Memory]:
-        """The best memories; with `at_least`, only those whose relevance reaches it.
+        """The best memories; with `at_least`, only those whose relevance reaches it; none for which `unless` holds.
 
         With `trusted`, tools that are the program's own, only those that may come unasked.
         """
         fits, k = _fits(where, trusted), checked_top_k(k)
         now = self.clock()
-        found = [each for each in self.keeper.recall(checked_query(query), k, now, fits) if each.relevance >= at_least]
+        found = self.keeper.recall(checked_query(query), k + _PASSED_OVER if unless else k, now, fits)
+        found = [each for each in found if each.relevance >= at_least and not (unless and unless(each.record))][:k]
         if found:
             self.keeper.used([each.record for each in found], now)
         memories = [
@@ -232,8 +247,7 @@ class LongTerm:
         now = self.clock()
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
-        if not self.keeper.bank.erase():
-            logger.warning("a reader has the database open: bytes of deleted memories stay until purge runs again")
+        self.keeper.erase()  # what prevents it is said there
         return gone
 
     def stats(self) -> dict[str, Any]:

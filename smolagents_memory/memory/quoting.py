@@ -57,11 +57,20 @@ def _entry(memory: Memory, now: float) -> str:
     key = "note" if "key" in within or not memory.key else memory.key
     kind = "note" if "kind" in within or not memory.kind else memory.kind
     told = f"{kind}, {age(now - memory.created)}{source}, score {memory.score:.2f}{_trust_of(memory)}"
-    text = str(memory.value)
+    lines = [f"{name}: {harmless(named(each))}" for name, each in within.items()] + _lines(str(memory.value))
+    return "\n".join([f"{key} ({told}):", *(f"> {line}" for line in lines or ["(empty)"])])
+
+
+def _lines(text: str) -> list[str]:
     if len(text) > _CLIPPED:
         text = text[:_CLIPPED] + f" … ({len(text) - _CLIPPED} more characters)"
-    lines = [f"{name}: {harmless(named(each))}" for name, each in within.items()] + harmless(text).splitlines()
-    return "\n".join([f"{key} ({told}):", *(f"> {line}" for line in lines or ["(empty)"])])
+    return harmless(text).splitlines()
+
+
+def stands_in(texts: Sequence[str], said: str) -> bool:
+    """Whether one of the texts holds what a memory says: quoted, or in so many words."""
+    quote = "".join(f"\n> {line}" for line in _lines(said) or ["(empty)"]) + "\n"
+    return any(quote in text or (len(said) >= _SAID and said in text) for text in texts)
 
 
 def _trust_of(memory: Memory) -> str:

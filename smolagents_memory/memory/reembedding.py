@@ -51,18 +51,19 @@ def reembed(vault: Vault, *, show: bool | None = None) -> int:
                         after = rows[-1].id
                         done += len(rows)
                         advance(len(rows))
+            vault.embedded()
         finally:
             vault.reembedding = False
         return done
 
 
 def forget_damaged(vault: Vault) -> None:
-    """Take vectors whose bytes were changed away, so that they are made anew."""
+    """Take vectors away whose bytes were changed, or that could not be made, so that they are made anew."""
     if vault.vectors is None:
         return
     vectors, last = tables.vectors.c, 0
     width = vault.vectors.dimensions
-    rows = select(vectors.id, vectors.item_id, vectors.vector).order_by(vectors.id).limit(20 * BATCH)
+    rows = select(vectors.id, vectors.item_id, vectors.vector, vectors.parts).order_by(vectors.id).limit(20 * BATCH)
     mine = tables.embedders.c.name == vault.vectors.name
     rows = rows.join(tables.embedders, tables.embedders.c.id == vectors.embedder_id).where(mine)
     while True:
@@ -71,9 +72,10 @@ def forget_damaged(vault: Vault) -> None:
         if not found:
             return
         last = found[-1].id
-        whole = [row for row in found if len(row.vector) == 4 * width]
+        whole = [row for row in found if len(row.vector) == 4 * width and isinstance(row.parts, int) and row.parts > 0]
         matrix = numpy.frombuffer(b"".join([row.vector for row in whole]), dtype=numpy.float32).reshape(-1, width)
         bad = {row.item_id for row, damaged in zip(whole, damaged_rows(matrix), strict=True) if damaged}
+        bad |= {row.item_id for row, vector in zip(whole, matrix, strict=True) if not vector.any()}
         bad |= {row.item_id for row in found} - {row.item_id for row in whole}
         if bad:
             with writing_memories(vault.database) as connection:
@@ -96,7 +98,7 @@ def _embed(vault: Vault, rows: Sequence[Any]) -> None:
     assert vault.vectors is not None
     envelope = vault.database.envelope
     # of one that is damaged the empty text: it is left out of every result, and must not come again and again
-    matrices = vault.vectors.of_documents([searchable(record_of(envelope, row).value) for row in rows])
+    matrices = vault.vectors.of_each([searchable(record_of(envelope, row).value) for row in rows])
     items = tables.items.c
     with writing_memories(vault.database) as connection:
         embedder = embedder_id(connection, vault.vectors.name)

@@ -99,7 +99,7 @@ def review(steps: Sequence[MemoryStep], model: Any = None) -> str:
     lines = []
     for task, part in runs(steps):
         lines.append(f"Task: {clipped(task.task, 600)}" if task is not None else "Before the first task:")
-        lines += [f"Plan: {clipped(step.plan, _CLIP)}" for step in part if is_plan(step)]
+        lines += [f"Plan: {clipped(returned_text(step), _CLIP)}" for step in part if is_plan(step)]
         for action in actions(part):
             came = f"failed: {clipped(action.error, _CLIP)}" if action.error else clipped(action.result, _CLIP)
             lines.append(f"- step {action.step}: {clipped(str(action), _CLIP)} → {came or 'done'}")

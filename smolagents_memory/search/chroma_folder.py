@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 from smolagents_memory._errors import SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
+from smolagents_memory._files import make_folder
 from smolagents_memory._forks import in_child
 from smolagents_memory._log import logger
+from smolagents_memory.search.chroma_graphs import clear_remains
+from smolagents_memory.search.examining import fault_of
+from smolagents_memory.search.inventory import INVENTORY, Inventory, State
 
 
 OWN_COLLECTION = 10_000  # memories from which on a named scope has a Chroma collection of its own
 
 _open: WeakValueDictionary[str, ChromaFolder] = WeakValueDictionary()
 _open_lock = threading.Lock()
-_ATTEMPTS = 2  # openings in a row that died before the folder is given up and made anew
+CHROMA = "chroma"  # what the folder is called in a place
+DATABASE = "chroma.sqlite3"
 
 
 def chroma_folder(path: str | os.PathLike[str]) -> ChromaFolder:
@@ -53,7 +60,9 @@ def asked_of_chroma(what: Callable[..., Any], *arguments: Any, **options: Any) -
         answer = what(*arguments, **options)
     except SmolagentsMemoryError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # what Rust calls a fault
+            raise
         raise StoreUnavailableError(f"Chroma refused: {type(error).__name__}: {error}") from error
     return Guarded(answer) if hasattr(answer, "upsert") else answer
 
@@ -61,7 +70,9 @@ def asked_of_chroma(what: Callable[..., Any], *arguments: Any, **options: Any) -
 class ChromaFolder:
     """A folder that Chroma keeps, while this process has its lock.
 
-    Two processes on one folder corrupt it without any error at the time, so a second one is never let in.
+    Two processes on one folder corrupt it without any error at the time, so a second one is never let in. Damaged
+    files end the process that reads them: nothing is opened that is not, byte for byte, what it was left as, unless
+    another process has read all of it and lived.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,6 +82,8 @@ class ChromaFolder:
         self._guard = threading.RLock()
         self._lock: Any = None
         self._client: Any = None
+        self._inventory = Inventory(path, DATABASE)
+        self._whole = True  # False while somebody writes, and if that failed
 
     def hold(self) -> bool:
         """Take the folder's lock if nobody else has it; whether this process has it now."""
@@ -79,8 +92,8 @@ class ChromaFolder:
         with self._guard:
             if self._lock is not None:
                 return self.process == os.getpid()
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(f"{self.path}.lock", thread_local=False)
+            make_folder(self.path.parent)
+            lock = FileLock(f"{self.path}.lock", mode=0o600, thread_local=False)
             try:
                 lock.acquire(timeout=0)
             except Timeout:
@@ -90,8 +103,12 @@ class ChromaFolder:
             self._lock = lock
             return True
 
-    def client(self) -> Any:
-        """Chroma's client for the folder. Raises StoreBusyError when another process has the folder."""
+    def client(self, *, only_copy: bool = False) -> Any:
+        """Chroma's client for the folder; StoreBusyError when another process has it.
+
+        A folder that is not as it was left raises StoreUnavailableError. One that holds the `only_copy` of something,
+        and may have been written since, is examined first.
+        """
         with self._guard:
             if self._client is None:
                 if not self.hold():
@@ -100,55 +117,137 @@ class ChromaFolder:
                         f"not opened. To share it, serve it (chroma run --path '{self.path}') and open it by "
                         "url='http://localhost:8000' in every process"
                     )
+                self._purge_if_asked()
+                self._check(only_copy)
                 self._client = self._opened()
+                self._note()
             return self._client
 
     def make_anew(self) -> Any:
         """Throw the folder away and open an empty one: for indexes that can be made again."""
         with self._guard:
-            self._close_client()
             if not self.hold():
                 raise StoreBusyError(f"another process has the Chroma folder {self.path}; it was left as it is")
-            shutil.rmtree(self.path, ignore_errors=True)
-            self._marker().unlink(missing_ok=True)
-            self.generation += 1
+            self._empty()
             return self.client()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Whoever writes does it in here: what the files are afterwards is noted."""
+        with self._guard:
+            self._whole = False
+            yield
+            self._whole = True
+            self._note()
+
+    @contextmanager
+    def closed(self) -> Iterator[Path]:
+        """The folder while nobody has it open, for work on its files; collections opened before are void."""
+        with self.writing():
+            if not self.hold():
+                raise StoreBusyError(f"another process has the Chroma folder {self.path}; it was left as it is")
+            self._close_client()
+            self.generation += 1
+            yield self.path
+
+    def purge(self) -> bool:
+        """Throw all of it away, or have the process that has the folder do so at its next turn; whether it is done."""
+        with self._guard:
+            if not self.path.exists():
+                return True
+            held = self._lock is not None
+            if not self.hold():
+                self._asked().touch(mode=0o600)
+                return False
+            self._empty()
+            if not held:
+                self.close()
+            return True
+
+    def purge_if_asked(self) -> None:
+        """Throw all of it away if another process has purged the place: what was deleted lies in these files."""
+        if self._asked().exists():
+            with self._guard:
+                self._purge_if_asked()
 
     def close(self) -> None:
         """Close the client and give the lock back."""
         with self._guard:
+            mine = self._lock is not None and self.process == os.getpid()
+            if mine:
+                try:
+                    self._purge_if_asked()
+                except StoreUnavailableError:
+                    logger.exception("what was deleted is left in %s", self.path)
             self._close_client()
-            if self._lock is not None and self.process == os.getpid():
+            if mine:
                 self._lock.release()
             self._lock = None
 
     def __del__(self) -> None:
         self.close()  # Chroma keeps a client open for ever, and a folder without our lock must have none
 
-    def died_opening(self) -> bool:
-        """Whether processes died while they opened this folder, as they do when its files are corrupted."""
-        marker = self._marker()
-        return marker.exists() and marker.stat().st_size >= _ATTEMPTS
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _asked(self) -> Path:
+        return Path(f"{self.path}.purge")
+
+    def _purge_if_asked(self) -> None:
+        if self._asked().exists():
+            self._empty()
+            self._asked().unlink(missing_ok=True)  # after it: killed in between, it is emptied once more
+
+    def _check(self, only_copy: bool) -> None:
+        try:
+            state, reason = self._inventory.compare()
+        except OSError as error:
+            raise StoreUnavailableError(f"the Chroma folder {self.path} cannot be read: {error}") from error
+        if state is State.AS_LEFT:
+            return
+        if not only_copy:
+            raise StoreUnavailableError(reason)
+        fault = fault_of(self.path) if state is State.WRITTEN else reason
+        if fault is not None:
+            raise StoreUnavailableError(
+                f"the Chroma folder {self.path} is damaged ({fault}). Nothing was opened and nothing was changed: put "
+                f"back a copy of it. Without one, delete {self.path / INVENTORY} to have it examined, and opened if "
+                "all of it can still be read; where a graph is damaged (a folder in there), delete that too: the "
+                f"texts lie in {DATABASE}, and can be embedded again"
+            )
 
     def _opened(self) -> Any:
         import chromadb
         from chromadb.config import Settings
 
-        marker = self._marker()
         settings = Settings(_env_file=None, anonymized_telemetry=False)  # type: ignore[call-arg]
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with marker.open("ab") as file:
-                file.write(b".")
-            try:
-                return Guarded(chromadb.PersistentClient(str(self.path), settings=settings))
-            finally:
-                marker.unlink(missing_ok=True)  # an exception is an answer; only a death leaves the marker
-        except Exception as error:
+            make_folder(self.path)
+            return asked_of_chroma(lambda: Guarded(chromadb.PersistentClient(str(self.path), settings=settings)))
+        except (StoreUnavailableError, OSError) as error:
             raise StoreUnavailableError(f"Chroma cannot open {self.path}: {error}") from error
 
-    def _marker(self) -> Path:
-        return Path(f"{self.path}.opening")
+    def _note(self) -> None:
+        try:
+            clear_remains(self.path)
+            self._inventory.write()
+        except OSError as error:  # it is then looked through, or made anew, by whoever opens it next
+            logger.info("what the files of %s are could not be noted: %s", self.path, error)
+
+    def _empty(self) -> None:
+        """Remove all that is in the folder, whatever it is; a link is not followed but for the folder itself."""
+        self._close_client()
+        self.generation += 1
+        try:
+            if self.path.is_dir():
+                for each in list(self.path.iterdir()):
+                    if each.is_dir() and not each.is_symlink():
+                        shutil.rmtree(each)
+                    else:
+                        each.unlink()
+            else:
+                self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreUnavailableError(f"{self.path} cannot be emptied: {error}") from error
 
     def _close_client(self) -> None:
         client, self._client = self._client, None
@@ -158,6 +257,14 @@ class ChromaFolder:
             client.close()
         except StoreUnavailableError:
             logger.exception("closing Chroma's folder %s failed; everything in it is kept", self.path)
+        if self._whole:
+            self._note()
+
+
+@atexit.register
+def _close_all() -> None:
+    for folder in list(_open.values()):
+        folder.close()
 
 
 @in_child

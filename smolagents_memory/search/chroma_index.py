@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from smolagents_memory._errors import StoreError
 from smolagents_memory._files import write_whole
@@ -20,7 +18,8 @@ from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
 from smolagents_memory.database.many import chunks
 from smolagents_memory.search.chroma_folder import ChromaFolder
-from smolagents_memory.search.exact import Floats, Heap, Rows, dropped, newer
+from smolagents_memory.search.chroma_state import live_in_sql, state_in
+from smolagents_memory.search.exact import Floats, Heap, Rows, dropped, matrix_of, newer
 
 
 FLUSH = 1000  # vectors that wait in RAM, searched exactly, before they go into Chroma together
@@ -33,8 +32,8 @@ _vectors = tables.vectors.c
 class ChromaIndex:
     """The vectors of one scope in a Chroma collection, plus the newest ones in RAM.
 
-    What Chroma holds is written down beside it after each flush; at opening the two are compared, a few vectors are
-    looked up, and what does not fit is made anew from SQL. Nothing is ever embedded again for it.
+    What Chroma holds is written down beside it after each flush, and what its files are; at opening that is compared,
+    a few vectors are looked up, and what does not fit is made anew from SQL. Nothing is ever embedded again for it.
     """
 
     def __init__(self, folder: ChromaFolder, bank: str, scope: int, embedder: int, dimensions: int) -> None:
@@ -47,6 +46,7 @@ class ChromaIndex:
         self._generation = folder.generation
         self._collection: Any = None
         self._held = 0  # vectors in the collection, since the last flush
+        self._taken = 0  # vectors that it was ever given: what was deleted since is in Chroma's files still
         self._flushed = 0  # the change up to which Chroma is complete
         self._last = 0  # the change up to which Chroma, the tail and the dropped are, together
         self._tail = Heap()
@@ -57,11 +57,12 @@ class ChromaIndex:
     def refresh(self, connection: Connection, last: int) -> None:
         """Take in what changed up to the change `last`, which is what `connection` sees."""
         with self._lock:
+            self.folder.purge_if_asked()
             if self._collection is None or self._generation != self.folder.generation:
                 self._open(connection)
             elif not self._state_file().exists():
                 logger.warning("the Chroma folder %s was deleted: it is made anew from SQL", self.folder.path)
-                self._rebuild(connection, whole_folder=True)
+                self._rebuild(connection)
             if last <= self._last:
                 return
             gone = dropped(connection, self.scope, self._last)
@@ -94,13 +95,15 @@ class ChromaIndex:
         with self._lock:
             if self._collection is None or self._flushed == self._last:
                 return
-            self._note(self._flushed, unfinished=True)
-            for rows in self._tail.chunks:
-                self._upsert(rows)
-            for ids in chunks([str(each) for each in sorted(self._dropped)], BATCH):
-                self._collection.delete(ids=ids)
-            self._tail, self._dropped = Heap(), set()
-            self._note(self._last)
+            if self._generation != self.folder.generation:  # it is made anew, with all that waits here
+                return
+            with self.folder.writing():
+                for rows in self._tail.chunks:
+                    self._upsert(rows)
+                for ids in chunks([str(each) for each in sorted(self._dropped)], BATCH):
+                    self._collection.delete(ids=ids)
+                self._tail, self._dropped = Heap(), set()
+                self._note(self._last)
 
     def close(self) -> None:
         """Flush, and let go of the collection; the folder is closed by whoever opened it."""
@@ -124,65 +127,56 @@ class ChromaIndex:
     # -- opening -----------------------------------------------------------------------------------------------
 
     def _open(self, connection: Connection) -> None:
-        if self.folder.died_opening():
-            logger.warning("processes died opening %s: it is made anew from SQL", self.folder.path)
-            self._rebuild(connection, whole_folder=True)
-            return
+        reason = ""
         try:
             client = self.folder.client()
             state = self._state()
             self._generation = self.folder.generation
-            self._collection = client.get_collection(self.name, embedding_function=None) if state else None
-            if self._collection is not None and self._is_whole(connection, state):
-                if state["count"] is not None:
+            there = self.name in [getattr(each, "name", each) for each in client.list_collections()]
+            if state or there:
+                self._collection = client.get_collection(self.name, embedding_function=None) if there else None
+                if there and self._is_whole(connection, state):
                     self._tail, self._dropped = Heap(), set()
                     self._flushed = self._last = int(state["change"])
-                    self._held = int(state["count"])
-                return
-            reason = "it does not hold what it should" if state else "it is new"
-            self.rebuilt += bool(state)
+                    self._held, self._taken = int(state["count"]), int(state["taken"])
+                    return
+                reason = "it does not hold what it should"
         except (StoreError, OSError) as error:
-            reason = f"it cannot be read ({error})"
-            self.rebuilt += 1
-        damaged = self._collection is not None or reason.startswith("it cannot")
-        if damaged:
+            reason = str(error)
+        if reason:  # other collections notice, and are made anew too
             logger.warning("the Chroma folder %s is made anew from SQL: %s", self.folder.path, reason)
+            self._rebuild(connection)
+            return
         try:
-            self._make_anew(connection, whole_folder=damaged)  # other collections notice, and are made anew too
-        except (StoreError, OSError) as error:  # the collection cannot be replaced: the folder can
-            # and after an opening that failed, Chroma fails once more
-            logger.log(logging.INFO if damaged else logging.WARNING, "%s is thrown away: %s", self.folder.path, error)
-            self._make_anew(connection, whole_folder=True)
+            self._fill(client, connection)
+        except (StoreError, OSError) as error:
+            logger.warning("%s is thrown away: %s", self.folder.path, error)
+            self._rebuild(connection)
 
-    def _rebuild(self, connection: Connection, *, whole_folder: bool = False) -> None:
-        self._make_anew(connection, whole_folder=whole_folder)
+    def _rebuild(self, connection: Connection) -> None:
+        """Throw the folder away, deleted vectors with it, and fill a new one."""
         self.rebuilt += 1
+        self._fill(self.folder.make_anew(), connection)
 
-    def _make_anew(self, connection: Connection, *, whole_folder: bool = False) -> None:
-        """Throw the collection away and fill a new one from the vectors in SQL."""
-        client = self.folder.make_anew() if whole_folder else self.folder.client()
+    def _fill(self, client: Any, connection: Connection) -> None:
+        """Fill a new collection from the vectors in SQL."""
         self._generation = self.folder.generation
-        self._state_file().unlink(missing_ok=True)
-        self._collection = self._create(client)
-        self._tail, self._dropped, self._flushed, self._last = Heap(), set(), 0, 0
-        total = self._count_in_sql(connection)
-        now = connection.execute(select(tables.changes.c.last)).scalar() or 0
-        with progress("Filling Chroma from SQL", total, unit="vectors") as advance:
-            for rows in self._newer(connection):
-                self._upsert(rows)
-                advance(len(rows))
-        self._last = int(now)
-        self._note(self._last)
+        with self.folder.writing():
+            self._state_file().unlink(missing_ok=True)
+            self._collection = self._create(client)
+            self._tail, self._dropped, self._flushed, self._last, self._taken = Heap(), set(), 0, 0, 0
+            total = self._count_in_sql(connection)
+            now = connection.execute(select(tables.changes.c.last)).scalar() or 0
+            with progress("Filling Chroma from SQL", total, unit="vectors") as advance:
+                for rows in self._newer(connection):
+                    self._upsert(rows)
+                    advance(len(rows))
+            self._last = int(now)
+            self._note(self._last)
 
     def _is_whole(self, connection: Connection, state: dict[str, Any]) -> bool:
         """Whether the collection holds what was written down: by count, and by looking some vectors up."""
-        if state["bank"] != self.bank:
-            return False
-        if state["count"] is None:  # it died in the middle of a flush, which is now made once more
-            finished = self._finish_flush(connection, int(state["change"]))
-            if not finished or self._collection.count() != self._count_in_sql(connection):
-                return False
-        elif self._collection.count() != state["count"]:
+        if not state or state["bank"] != self.bank or self._collection.count() != state["count"]:
             return False
         there = select(_vectors.id, _vectors.vector).where(
             _vectors.scope_id == self.scope, _vectors.embedder_id == self.embedder, _vectors.live.is_(True),
@@ -190,24 +184,15 @@ class ChromaIndex:
         )  # fmt: skip
         for statement in (there.order_by(_vectors.id), there.order_by(_vectors.id.desc())):
             for number, vector in connection.execute(statement.limit(_PROBES)):
-                asked = numpy.frombuffer(vector, dtype=numpy.float32)
+                asked = matrix_of([vector], self.dimensions)[0]
+                if not asked.any():  # it is damaged, there
+                    continue
                 nearest = self._collection.query(query_embeddings=[asked], n_results=3, include=["distances"])
                 if str(number) not in nearest["ids"][0] and min(nearest["distances"][0], default=1.0) > 1e-3:
                     return False
         return True
 
-    def _finish_flush(self, connection: Connection, change: int) -> bool:
-        self._flushed = self._last = change
-        self._dropped = gone = set(dropped(connection, self.scope, change))
-        self._tail = Heap(self._newer(connection))
-        self._last = int(connection.execute(select(tables.changes.c.last)).scalar() or 0)
-        self.flush()
-        return tables.LEFT_OUT not in gone
-
     def _create(self, client: Any) -> Any:
-        names = [getattr(each, "name", each) for each in client.list_collections()]
-        if self.name in names:
-            client.delete_collection(self.name)
         return client.create_collection(
             self.name,
             embedding_function=None,
@@ -231,6 +216,7 @@ class ChromaIndex:
         pieces = zip(chunks(rows.ids, BATCH), chunks(rows.matrix, BATCH), strict=True)
         for ids, matrix in pieces:
             self._collection.upsert(ids=[str(each) for each in ids], embeddings=matrix)
+            self._taken += len(ids)
 
     def _newer(self, connection: Connection) -> Iterator[Rows]:
         last = self._last
@@ -239,10 +225,7 @@ class ChromaIndex:
             last = found[-1][0]
 
     def _count_in_sql(self, connection: Connection) -> int:
-        statement = select(func.count()).select_from(tables.vectors).where(
-            _vectors.scope_id == self.scope, _vectors.embedder_id == self.embedder, _vectors.live.is_(True)
-        )  # fmt: skip
-        return int(connection.execute(statement).scalar() or 0)
+        return live_in_sql(connection, self.scope, self.embedder)
 
     # -- what was written down ---------------------------------------------------------------------------------
 
@@ -250,16 +233,10 @@ class ChromaIndex:
         return self.folder.path / f"{self.name}.json"
 
     def _state(self) -> dict[str, Any]:
-        try:
-            found = json.loads(self._state_file().read_text())
-        except (OSError, ValueError):
-            return {}
-        ours = isinstance(found, dict) and type(found.get("change")) is int and {"count", "bank"} <= set(found)
-        return found if ours else {}
+        return state_in(self._state_file())
 
-    def _note(self, change: int, *, unfinished: bool = False) -> None:
-        count = None if unfinished else self._collection.count()
-        self._held = self._held if count is None else count
-        state = {"bank": self.bank, "change": change, "count": count}
+    def _note(self, change: int) -> None:
+        self._held = self._collection.count()
+        state = {"bank": self.bank, "change": change, "count": self._held, "taken": self._taken}
         write_whole(self._state_file(), [json.dumps(state).encode()])
         self._flushed = change

@@ -146,4 +146,4 @@ class OpenAIEmbedder:
                 data = json.load(answer)["data"]
             return [row["embedding"] for row in sorted(data, key=lambda row: row.get("index", 0))]
         except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError) as error:
-            raise EmbeddingError(f"{self!r} gave no vectors: {error}; nothing was written") from error
+            raise EmbeddingError(f"{self!r} gave no vectors: {error}") from error

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from smolagents_memory._errors import EmbeddingError, MissingExtraError
-from smolagents_memory._log import logger
+from smolagents_memory._log import Outage, logger, say_once
 from smolagents_memory.search.parts import query_sentences, split_by_characters
 
 
+_PROBE = "width"  # embedded to see whether an embedder works, and how wide its vectors are
 _CACHED = 256  # queries whose vectors are kept
 _default: dict[str, Embedder | None] = {}  # loaded once a process
 _default_lock = threading.Lock()
@@ -78,31 +80,63 @@ def embedder_name(embedder: Embedder) -> str:
 
 
 class Vectors:
-    """An embedder made safe: rows of length 1 and one width, long texts in parts, queries remembered."""
+    """An embedder made safe: rows of length 1 and one width, long texts in parts, queries remembered.
+
+    Whatever goes wrong is an EmbeddingError, and `outage` knows of it.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self.name = embedder_name(embedder)
-        self._dimensions: int | None = getattr(embedder, "dimensions", None)
+        self.outage = Outage()
+        self.width: int | None = None  # how wide the vectors are, as far as that is known
         self._lock = threading.Lock()
         self._queries: OrderedDict[str, Any] = OrderedDict()
+        self.wake()
 
     @property
     def dimensions(self) -> int:
         """How wide the vectors are."""
-        if self._dimensions is None:
-            self._dimensions = len(self._checked([self.embedder.embed_query("width")], 1)[0])
-        return self._dimensions
+        return self.width or len(self._asked(lambda: [self.embedder.embed_query(_PROBE)], 1)[0])
+
+    def use(self, embedder: Embedder) -> None:
+        """Another embedder of this name takes over: the newest one is the one that should work."""
+        if embedder is not self.embedder:
+            self.embedder, self.outage = embedder, Outage()
+            with self._lock:
+                self._queries.clear()
+
+    def wake(self) -> None:
+        """Ask the embedder anew, also how wide its vectors are: for who wants to know now."""
+        self.outage.wake()
+        self.width = getattr(self.embedder, "dimensions", None)
+        with self._lock:
+            self._queries.clear()
 
     def of_documents(self, texts: Sequence[str]) -> list[Any]:
         """For each text a matrix with one row a part. The same part is embedded once."""
-        parts = [self.split(text) for text in texts]
+        parts = self._guarded(lambda: [self.split(text) for text in texts])
         different = list(dict.fromkeys(part for each in parts for part in each))
         if not different:
             return []
-        rows = self._checked(self.embedder.embed_documents(different), len(different))
+        rows = self._asked(lambda: self.embedder.embed_documents(different), len(different))
         row_of = {part: number for number, part in enumerate(different)}
         return [rows[[row_of[part] for part in each]] for each in parts]
+
+    def of_each(self, texts: Sequence[str]) -> list[Any]:
+        """As `of_documents`; a text that is refused by an embedder that works gets zeros, so that words find it."""
+        try:
+            return self.of_documents(texts)
+        except EmbeddingError:
+            import numpy
+
+            self.outage.wake()
+            self._asked(lambda: [self.embedder.embed_query(_PROBE)], 1)  # raises where it is not the text's fault
+            if len(texts) == 1:
+                say_once(f"{self.name} cannot embed some texts: until reindex() they are found by words alone")
+                return [numpy.zeros((1, self.dimensions), dtype=numpy.float32)]
+            half = len(texts) // 2
+            return [*self.of_each(texts[:half]), *self.of_each(texts[half:])]
 
     def of_query(self, query: str) -> tuple[list[str], Any]:
         """The query's sentences if it is a long one, and a matrix: a row for each, then one for the whole."""
@@ -112,7 +146,7 @@ class Vectors:
                 return query_sentences(query), self._queries[query]
         sentences = query_sentences(query)
         texts = [*sentences, query] if len(sentences) > 1 else [query]
-        matrix = self._checked([self.embedder.embed_query(text) for text in texts], len(texts))
+        matrix = self._asked(lambda: [self.embedder.embed_query(text) for text in texts], len(texts))
         with self._lock:
             self._queries[query] = matrix
             while len(self._queries) > _CACHED:
@@ -124,19 +158,48 @@ class Vectors:
         split: Callable[[str], Sequence[str]] = getattr(self.embedder, "split", split_by_characters)
         return list(dict.fromkeys(split(text))) or [text]  # a part that comes twice finds nothing more
 
+    def went_without(self, error: EmbeddingError) -> None:
+        """Say once that memory gets along without vectors."""
+        self.outage.say(
+            f"{error}. Until it works again recall goes by words, and what is remembered is kept without vectors: it "
+            "is embedded at the next opening, or by reindex()"
+        )
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _asked(self, ask: Callable[[], Any], count: int) -> Any:
+        return self._guarded(lambda: self._checked(ask(), count))
+
+    def _guarded(self, ask: Callable[[], Any]) -> Any:
+        """What the embedder gives; whatever it raises is told as an EmbeddingError."""
+        if self.outage.rests:
+            raise EmbeddingError(f"{self.name} failed a moment ago ({self.outage.reason}) and is not asked yet")
+        begun = time.monotonic()
+        try:
+            answer = ask()
+        except Exception as error:
+            self.outage.failed(error, begun)
+            if isinstance(error, EmbeddingError):
+                raise
+            raise EmbeddingError(f"{self.name} failed ({type(error).__name__}: {error})") from error
+        self.outage.worked()
+        return answer
+
     def _checked(self, rows: Any, count: int) -> Any:
         import numpy
 
         try:
             matrix = numpy.asarray(rows, dtype=numpy.float32)
         except (TypeError, ValueError) as error:
-            raise EmbeddingError(f"{self.name} gave no rows of numbers ({error}); nothing was written") from error
-        if matrix.ndim != 2 or len(matrix) != count or self._dimensions not in (None, matrix.shape[1]):
+            raise EmbeddingError(f"{self.name} gave no rows of numbers ({error})") from error
+        given = matrix.shape[1:]
+        if len(given) != 1 or len(matrix) != count or not given[0] or self.width not in (None, given[0]):
             raise EmbeddingError(
                 f"{self.name} gave an array of shape {matrix.shape} for {count} texts"
-                f"{f' of {self._dimensions} dimensions' if self._dimensions else ''}; nothing was written"
+                f"{f'; its vectors have {self.width} dimensions' if self.width else ''}"
             )
-        self._dimensions = matrix.shape[1]
-        matrix = numpy.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0)
+        if not numpy.isfinite(matrix).all():
+            raise EmbeddingError(f"{self.name} gave vectors with values that are no numbers (NaN or infinite)")
+        self.width = int(matrix.shape[1])
         lengths = numpy.linalg.norm(matrix, axis=1, keepdims=True)
         return numpy.ascontiguousarray(matrix / numpy.where(lengths > 0, lengths, 1.0), dtype=numpy.float32)

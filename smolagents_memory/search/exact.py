@@ -100,10 +100,15 @@ class Heap:
 def matrix_of(vectors: Sequence[bytes], dimensions: int) -> Floats:
     """Vectors from SQL as rows. One whose bytes were changed is nothing: it must not come before all others."""
     width = 4 * dimensions
-    joined = b"".join([vector if len(vector) == width else bytes(width) for vector in vectors])
+    nothing = bytes(width)
+    joined = b"".join([vector if _are_bytes(vector) and len(vector) == width else nothing for vector in vectors])
     matrix = numpy.frombuffer(joined, dtype=numpy.float32).reshape(-1, dimensions)
     damaged = damaged_rows(matrix)
     return numpy.where(damaged[:, None], numpy.float32(0), matrix) if damaged.any() else matrix
+
+
+def _are_bytes(vector: object) -> bool:
+    return isinstance(vector, (bytes, memoryview))  # on a damaged page anything may stand
 
 
 def damaged_rows(matrix: Floats) -> NDArray[numpy.bool_]:

@@ -8,7 +8,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -39,10 +40,29 @@ _ITEM_OF = "SELECT id, item_id, parts FROM memory_vectors WHERE id IN ({ids})"
 _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
 )
+_SOME = select(_vectors.vector).where(_vectors.embedder_id == bindparam("embedder")).limit(9)
 _MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
 
 
+_EMBEDDER = select(tables.embedders.c.id).where(tables.embedders.c.name == bindparam("name"))
+_DEFAULT = select(tables.scopes.c.id).where(tables.scopes.c.name == "")
+_BANK = select(tables.about.c.value).where(tables.about.c.name == "bank")
+_NUMBERS = select(_BANK.scalar_subquery(), _DEFAULT.scalar_subquery(), _EMBEDDER.scalar_subquery())
+
+
 Answer = TypeVar("Answer")
+
+
+class Numbers(NamedTuple):
+    """What a place calls itself, its default scope, and the embedder in use."""
+
+    bank: str
+    default: int | None
+    embedder: int | None
+
+    def fit(self, index: ExactIndex | ChromaIndex) -> bool:
+        """Whether an index was made with these."""
+        return index.embedder == self.embedder and (isinstance(index, ExactIndex) or index.bank == self.bank)
 
 
 class Indexes:
@@ -56,10 +76,9 @@ class Indexes:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._open: OrderedDict[int, ExactIndex | ChromaIndex] = OrderedDict()
-        self._samples: dict[int, tuple[int, Floats]] = {}
-        self._bank: str | None = None
-        self._default: int | None = None
-        self._embedder: int | None = None
+        self._samples: dict[int, tuple[Numbers, int, Floats]] = {}
+        self._numbers: WeakKeyDictionary[object, Numbers] = WeakKeyDictionary()
+        self._measured: str | None = None  # the place in which it was looked how wide the vectors are
         self._leads = folder is not None and folder.hold()
 
     @property
@@ -67,12 +86,34 @@ class Indexes:
         """Whether this process has the Chroma folder."""
         return self._leads and self._process == os.getpid()
 
+    def numbers(self, connection: Connection) -> Numbers:
+        """What the place that a connection leads to calls things: asked in each transaction.
+
+        Not kept for longer: another place's backup may have been put back meanwhile, by whatever process.
+        """
+        transaction = connection.get_transaction()
+        with self._lock:
+            found = self._numbers.get(transaction)
+        if found is None:
+            bank, default, embedder = connection.execute(_NUMBERS, {"name": self.vectors.name}).one()
+            found = Numbers(str(bank), default, embedder)
+            with self._lock:
+                self._numbers[transaction] = found
+        return found
+
     def embedder_id(self, connection: Connection) -> int | None:
         """The number of the embedder in the database; None before anything was embedded with it."""
-        if self._embedder is None:
-            table = tables.embedders.c
-            self._embedder = connection.execute(select(table.id).where(table.name == self.vectors.name)).scalar()
-        return self._embedder
+        return self.numbers(connection).embedder
+
+    def width(self, connection: Connection) -> int | None:
+        """How wide the vectors are. Those that are there tell: the embedder may fail, or have become another."""
+        numbers = self.numbers(connection)
+        if self.vectors.width is None or self._measured != numbers.bank:
+            some = connection.execute(_SOME, {"embedder": numbers.embedder}).scalars()
+            widths = [len(vector) // 4 for vector in some]
+            self.vectors.width = max(widths, key=widths.count, default=self.vectors.width)  # one may be damaged
+            self._measured = numbers.bank
+        return self.vectors.width
 
     def nearest(
         self, connection: Connection, scope: int, live: int, last: int, queries: Floats, limit: int
@@ -91,15 +132,17 @@ class Indexes:
 
     def of(self, connection: Connection, scope: int, live: int) -> ExactIndex | ChromaIndex | None:
         """The index of a scope that holds `live` memories."""
-        embedder = self.embedder_id(connection)
-        if embedder is None:
+        numbers = self.numbers(connection)
+        if numbers.embedder is None or not self.width(connection):
             return None
         with self._lock:
             self._notice_fork()
             index = self._open.get(scope)
-            wants_chroma = self.leads and (self._is_default(connection, scope) or live >= self.own_collection)
+            if index is not None and not (numbers.fit(index) and index.dimensions == self.vectors.width):
+                index = None  # of another place, or made for vectors that are no more
+            wants_chroma = self.leads and (scope == numbers.default or live >= self.own_collection)
             if index is None or (wants_chroma and isinstance(index, ExactIndex) and not index.stays):
-                index = self._made(connection, scope, embedder, wants_chroma)
+                index = self._made(numbers.bank, scope, numbers.embedder, wants_chroma)
                 self._open[scope] = index
                 self._shrink()
             self._open.move_to_end(scope)
@@ -107,13 +150,14 @@ class Indexes:
 
     def items_of(self, connection: Connection, ids: list[int]) -> list[tuple[int, int, int]]:
         """For each vector's number: the number, its memory's, and in how many parts that one is."""
-        return numbered(connection, _ITEM_OF, ids)
+        return [row for row in numbered(connection, _ITEM_OF, ids) if _is_sound(row[1], row[2])]
 
     def vectors_of(self, connection: Connection, items: list[int]) -> tuple[list[int], list[int], Floats]:
         """The vectors of some memories: for each its memory, in how many parts that one is, and the row."""
         embedder = self.embedder_id(connection)
-        rows = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
-        matrix = matrix_of([row[2] for row in rows], self.vectors.dimensions)
+        found = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
+        rows = [row for row in found if _is_sound(row[0], row[1])]
+        matrix = matrix_of([row[2] for row in rows], self.width(connection) or 1)
         return [row[0] for row in rows], [row[1] for row in rows], matrix
 
     def spread(self, connection: Connection, scope: int, live: int, queries: Floats) -> list[tuple[float, float]]:
@@ -191,15 +235,21 @@ class Indexes:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _made(self, connection: Connection, scope: int, embedder: int, in_chroma: bool) -> ExactIndex | ChromaIndex:
+    def _made(self, bank: str, scope: int, embedder: int, in_chroma: bool) -> ExactIndex | ChromaIndex:
         if in_chroma and self.folder is not None:
-            return ChromaIndex(self.folder, self._bank_name(connection), scope, embedder, self.vectors.dimensions)
+            return ChromaIndex(self.folder, bank, scope, embedder, self.vectors.dimensions)
         return ExactIndex(scope, embedder, self.vectors.dimensions)
 
     def _in_chroma(self, index: ChromaIndex, work: Callable[[ChromaIndex], Answer]) -> Answer | None:
         """What Chroma is asked to do. Where it fails None: exact search takes its place, for SQL holds the same."""
+        generation = index.folder.generation
         try:
-            return work(index)
+            try:
+                return work(index)
+            except (StoreError, OSError):
+                if index.folder.generation == generation:
+                    raise
+                return work(index)  # the folder was made anew, or purged, in the middle of it
         except (SQLAlchemyError, sqlite3.Error):
             raise
         except (StoreError, OSError) as error:
@@ -224,31 +274,21 @@ class Indexes:
         found = self._open.get(index.scope) if isinstance(index, ChromaIndex) else index
         return found if isinstance(found, ExactIndex) else ExactIndex(index.scope, index.embedder, index.dimensions)
 
-    def _is_default(self, connection: Connection, scope: int) -> bool:
-        table = tables.scopes.c
-        if self._default is None:
-            self._default = connection.execute(select(table.id).where(table.name == "")).scalar()
-        return scope == self._default
-
-    def _bank_name(self, connection: Connection) -> str:
-        if self._bank is None:
-            table = tables.about.c
-            self._bank = str(connection.execute(select(table.value).where(table.name == "bank")).scalar())
-        return self._bank
-
     def _sample(self, connection: Connection, scope: int, live: int) -> Floats:
         index = self._open.get(scope)
         if isinstance(index, ExactIndex) and len(index) <= 2 * SAMPLE:
             return index.matrix()
         held = self._samples.get(scope)
-        if held is not None and (held[0] == live or (live > SAMPLE and 0.8 * held[0] <= live <= 1.25 * held[0])):
-            return held[1]
-        embedder = self.embedder_id(connection)
-        ids = list(connection.execute(_IDS, {"scope": scope, "embedder": embedder}).scalars())
+        numbers = self.numbers(connection)
+        if held is not None and held[0] == numbers:
+            count, sample = held[1:]
+            if count == live or (live > SAMPLE and 0.8 * count <= live <= 1.25 * count):
+                return sample
+        ids = list(connection.execute(_IDS, {"scope": scope, "embedder": numbers.embedder}).scalars())
         ids = sorted(ids)[:: max(1, len(ids) // SAMPLE)][:SAMPLE]
         rows = [row[0] for some in chunks(ids) for row in connection.execute(_MATRIX, {"ids": some})]
-        joined = matrix_of(rows, self.vectors.dimensions)
-        self._samples[scope] = (live, joined)
+        joined = matrix_of(rows, self.width(connection) or 1)
+        self._samples[scope] = (numbers, live, joined)
         return joined
 
     def _shrink(self) -> None:
@@ -265,3 +305,8 @@ class Indexes:
         if self._process != os.getpid():
             self._process, self._leads = os.getpid(), False
             self._open.clear()
+
+
+def _is_sound(item: object, parts: object) -> bool:
+    """Whether a vector says whose it is: on a damaged page anything may stand."""
+    return isinstance(item, int) and isinstance(parts, int) and parts > 0

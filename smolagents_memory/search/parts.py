@@ -6,10 +6,31 @@ import math
 import re
 
 
+LONGEST_QUERY = 2048  # bytes; of a longer one the beginning and the end are asked, where people say what they want
+_END = 800  # bytes of either end: a little less in all, for text that is cut in pieces costs a little more
 _PART = 1000  # characters of a part, for embedders that do not say how they would split
 _LONG_QUERY = 24  # words; a longer query is also taken sentence by sentence
 _SENTENCES = 8
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_CUT_WORD = 64  # characters at the cut that are left out to keep words whole
+_BROKEN_END, _BROKEN_BEGINNING = re.compile(rf"\s\S{{0,{_CUT_WORD}}}\Z"), re.compile(rf"\S{{0,{_CUT_WORD}}}\s")
+
+
+def bounded_query(query: str) -> str:
+    """A query that costs a bounded time: of a long one both ends, half each; others as they are.
+
+    >>> asked = bounded_query("Where is the key? " + "Much else. " * 10_000 + "Look in the hall.")
+    >>> len(asked) <= LONGEST_QUERY, asked.startswith("Where is the key?"), asked.endswith("Look in the hall.")
+    (True, True, True)
+    """
+    size = len(query) if query.isascii() else len(query[:LONGEST_QUERY].encode("utf-8", "surrogatepass"))
+    if len(query) <= LONGEST_QUERY and size <= LONGEST_QUERY:
+        return query
+    head = query[:_END].encode("utf-8", "surrogatepass")[:_END].decode("utf-8", "ignore")
+    tail = query[-_END:].encode("utf-8", "surrogatepass")[-_END:].decode("utf-8", "ignore")
+    begun = _BROKEN_BEGINNING.match(tail)
+    # joined by a space: a text of one sentence stays one, for each sentence is asked by itself
+    return _BROKEN_END.sub("", head) + " " + (tail[begun.end() :] if begun else tail)
 
 
 def query_sentences(query: str) -> list[str]:

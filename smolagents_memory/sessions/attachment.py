@@ -20,7 +20,7 @@ from smolagents_memory.codec.registry import attributes
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.entries import Position
-from smolagents_memory.sessions.following import Follower, observed
+from smolagents_memory.sessions.following import Follower, introduce, observed
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.managed import ManagedAgents, managed_by
 from smolagents_memory.sessions.reading import Restored
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from smolagents_memory.sessions.session import Session
 
 
-_OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled")
+_OF_MEMORY = ("system_prompt", "steps", "journaled_in", "journaled", "kept_in")
 
 
 class Attachment(Follower):
@@ -76,14 +76,13 @@ class Attachment(Follower):
             found = self.runtime.begin(restored.runtime, self.journal.blobs)
             if found is not None:
                 self.journal.runtime(found)
-        memory.journaled_in = self._place
+        memory.journaled_in, memory.kept_in = self._place, self.session
+        introduce(agent, self.session)
         self.follow(agent)
         undo.callback(self.leave)
         if adopted:
             self.journal.prompted(memory.system_prompt)
-            self.journal.spliced(0, 0, list(memory.steps))
-            for step in memory.steps:
-                self.log.follow(step)
+            _append(self.journal, self.log, list(memory.steps))
             self._note_runtime(None)
             self.journal.commit()
         memory.journaled = ()  # until it is let go of: steps that are dropped meanwhile need not stay
@@ -299,11 +298,7 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
         within, behind = (added, []) if tail else ([], added)
         if within or len(old) > head + tail:
             journal.spliced(head, len(old) - head - tail, within)
-        for step in behind:
-            if is_task(step):
-                journal.end_entry()  # each run can be read as it was at its end
-            journal.appended([step])
-            log.follow(step)
+        _append(journal, log, behind)
         log.end(INTERRUPTED)
         delta = runtime.changes(None, journal.blobs) if runtime is not None else None
         if delta is not None and fold([*restored.runtime, delta]) != fold(restored.runtime):
@@ -311,6 +306,15 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
         journal.flush()
     finally:
         directory.let_go(session.database, position)
+
+
+def _append(journal: Journal, log: RunLog, steps: Sequence[MemoryStep]) -> None:
+    """Steps that were made elsewhere, so that each run can be read as it was at its end."""
+    for step in steps:
+        if is_task(step):
+            journal.end_entry()
+        journal.appended([step])
+        log.follow(step)
 
 
 def _common(old: Sequence[MemoryStep], new: Sequence[MemoryStep]) -> int:

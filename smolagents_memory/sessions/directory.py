@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, func, insert, literal, select, update
 
-from smolagents_memory._errors import SessionConflictError, SessionNotFoundError
+from smolagents_memory._errors import DecodeError, SessionConflictError, SessionDamagedError, SessionNotFoundError
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import delete_orphans
 from smolagents_memory.database.engine import Database, alone
@@ -45,6 +46,16 @@ def get(connection: Connection, name: str) -> Any:
     row = find(connection, name)
     if row is None:
         raise SessionNotFoundError(f"there is no session {name!r}; SessionManager(…).list_sessions() names all")
+    return sound(row, name)
+
+
+def sound(row: Any, name: str) -> Any:
+    """The row of a session, if what it says can be; SQLite keeps any kind of value in any column."""
+    whole = all(type(number) is int for number in (row.id, row.revision, row.checkpoint))
+    if not whole or not all(isinstance(each, (int, float)) for each in (row.created, row.updated)):
+        raise SessionDamagedError(
+            f"the row of session {name!r} is damaged; the other sessions are untouched: restore the newest backup"
+        )
     return row
 
 
@@ -100,7 +111,7 @@ def _claimed(connection: Connection, lease: Lease, name: str, agent: dict[str, A
     if row is None:
         make(connection, name, agent)
         row = get(connection, name)
-    elif not take_over and leases.is_alive(lease.database, connection, row):
+    elif sound(row, name) and not take_over and leases.is_alive(lease.database, connection, row):
         described = leases.describe(row.writer)
         raise SessionConflictError(
             f"session {name!r} is being written by process {described.get('process')} on {described.get('host')}. "
@@ -142,7 +153,9 @@ def let_go(database: Database, position: Position) -> None:
 def _newest(connection: Connection, table: Table, session: int, none: int) -> int:
     """The highest number of a session's records or runs."""
     last = connection.execute(select(func.max(table.c.number)).where(table.c.session == session)).scalar()
-    return none if last is None else int(last)
+    if last is not None and type(last) is not int:
+        raise SessionDamagedError(f"the numbers of {table.name} are damaged: restore the newest backup")
+    return none if last is None else last
 
 
 def children(connection: Connection, session: int) -> list[Any]:
@@ -161,8 +174,14 @@ def remove(connection: Connection, session: int) -> None:
     delete_orphans(connection)
 
 
-def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
-    """A new session that holds all that another one held at a revision; its blobs are shared."""
+def copy(
+    connection: Connection, source: Any, name: str, *, until: int | None = None, last_record: int | None = None
+) -> int:
+    """A new session that holds all that another one holds, or held at a revision; its blobs are shared.
+
+    `last_record` is the newest record that was there at that revision.
+    """
+    until = source.revision if until is None else until
     if find_to_write(connection, name) is not None:
         raise SessionConflictError(f"there is a session {name!r} already; choose another name, or delete it first")
     checkpoint = int(source.checkpoint) if source.checkpoint <= until else 0  # of older ones nobody knows where
@@ -173,6 +192,8 @@ def copy(connection: Connection, source: Any, name: str, *, until: int) -> int:
         rows = select(literal(made, table.c.session.type), *columns).where(table.c.session == source.id)
         if "revision" in table.c:
             rows = rows.where(table.c.revision <= until)
+        if table is tables.records and last_record is not None:
+            rows = rows.where(table.c.number <= last_record)
         connection.execute(insert(table).from_select(["session", *(column.name for column in columns)], rows))
     if envelope_of(connection).sealed:
         _seal_anew(connection, made, from_key(source.name), name)
@@ -207,6 +228,13 @@ def described_agent(envelope: Envelope, row: Any) -> dict[str, Any]:
 def names(connection: Connection) -> list[str]:
     """The names of all sessions that are not calls of managed agents."""
     table = tables.sessions
-    return sorted(
-        from_key(name) for name in connection.execute(select(table.c.name).where(table.c.parent.is_(None))).scalars()
-    )
+    return sorted(named(connection.scalars(select(table.c.name).where(table.c.parent.is_(None)))))
+
+
+def named(keys: Iterable[Any]) -> Iterator[str]:
+    """The names of sessions; one that is damaged is left out, and said."""
+    for key in keys:
+        try:
+            yield from_key(key)
+        except DecodeError as error:
+            warn_of_loss(f"the name of a session is damaged ({error}); it is left out")

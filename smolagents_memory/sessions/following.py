@@ -23,6 +23,7 @@ from smolagents_memory.history.observed import (
 from smolagents_memory.sessions import runs
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.runs import RunLog
+from smolagents_memory.steps.answers import Answer
 from smolagents_memory.steps.kinds import is_action, is_task
 from smolagents_memory.upstream import watch
 
@@ -43,6 +44,13 @@ def observed(agent: Any) -> ObservedMemory:
     memory.system_prompt, memory.steps = agent.memory.system_prompt, agent.memory.steps
     agent.memory = memory
     return memory
+
+
+def introduce(agent: Any, session: Any) -> None:
+    """Tell the agent's tools that read what was journaled where that is: they may have been built before."""
+    for tool in (getattr(agent, "tools", None) or {}).values():
+        if hasattr(type(tool), "attached"):
+            tool.attached(agent, session)
 
 
 class Follower(Listener):
@@ -83,6 +91,7 @@ class Follower(Listener):
             memory.on_first(STEPS_CHANGED, self._changed),
             memory.on_first(STEP_EDITED, self._edited),
             memory.on_first(SYSTEM_PROMPT_CHANGED, self._prompted),
+            memory.events.on("pruning", self._before_cut),
         ]
         if self.shared:  # one call's reset replaces the list into which another one is just about to put its task
             self._heard.append(memory.on_first(STALE_STEPS_CHANGED, self._missed))
@@ -106,6 +115,7 @@ class Follower(Listener):
         try:
             self._hear_no_more()
             memory = observed(agent)  # which puts one in the place of a plain one
+            memory.kept_in = old.kept_in
             self._listen(memory, memory.hold(agent))
         except (AttachError, TypeError) as error:
             self._strange = given
@@ -139,7 +149,10 @@ class Follower(Listener):
 
     def run_ended(self, run: Run, journal: Journal, log: RunLog) -> None:
         """Note how a run ended."""
-        log.end(_STATES[run.outcome or INTERRUPTED], run.error)
+        answered = run.outcome == ANSWERED and log.is_open
+        if answered:
+            self.memory.flush()  # the step with the answer was in memory before it had it
+        log.end(_STATES[run.outcome or INTERRUPTED], run.error, Answer(run.answer) if answered else None)
         self.memory.afterwards(journal.commit)
 
     def before_callbacks(self, agent: Any, step: MemoryStep) -> None:
@@ -149,6 +162,11 @@ class Follower(Listener):
         if kept is not None and hasattr(step, "timing"):  # a final answer is no step of the journal's
             kept[0].before_callbacks(step)
             kept[1].before_callbacks(step)
+
+    def _before_cut(self, event: Any) -> None:
+        kept = self.kept()
+        if kept is not None:
+            kept[0].before_cut(event.step)
 
     def _changed(self, event: Any) -> None:
         kept = self.kept()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from smolagents.memory import MemoryStep, SystemPromptStep
@@ -51,6 +53,7 @@ class Journal:
         self._writing = threading.Lock()
         self._attempt: Attempt | None = None
         self._fresh: dict[int, tuple[Kept, Snapshot]] = {}
+        self._dropped: dict[int, tuple[weakref.ref[MemoryStep], int, int]] = {}
         self._runtime, self._fold = list(runtime), fold
         self._since_checkpoint = 0
         self._conflict: SessionConflictError | None = None
@@ -119,6 +122,15 @@ class Journal:
             self._entry.rows.append(row)
             self._fresh = {id(step): (kept, Snapshot(step))}  # one step at a time is on its way
 
+    def before_cut(self, step: MemoryStep) -> None:
+        """Keep a step that is on its way once more, before a callback takes out of it what another one added."""
+        with self.lock:
+            kept, snapshot = self._fresh.get(id(step), (None, None))
+            if kept is not None and snapshot is not None and kept.step is step and snapshot.differs(thorough=True):
+                row, kept = self._writer.write(step, kept, inputs_edited=snapshot.inputs_edited)
+                self._entry.rows.append(row)
+                self._fresh[id(step)] = (kept, Snapshot(step))
+
     def prompted(self, step: SystemPromptStep) -> None:
         """The system prompt is another one now."""
         with self.lock:
@@ -141,10 +153,19 @@ class Journal:
             gone = {id(kept.step): kept for kept in self.live[start : start + removed]}
             new = [self._kept(step, gone) for step in added]
             self.live[start : start + removed] = new
+            self._remember_dropped(gone, new)
             if reset:
                 self._begin_anew()
             else:
                 self._entry.ops.append(["splice", start, removed, [[kept.original, kept.number] for kept in new]])
+
+    def _remember_dropped(self, gone: dict[int, Kept], new: Iterable[Kept]) -> None:
+        """Who takes a step out may put it in again: as long as it lives it is known which one it is."""
+        for place in gone.keys() - {id(kept.step) for kept in new}:
+            kept = gone[place]
+            forget = partial(self._dropped.pop, place, None)
+            step = weakref.ref(kept.step, lambda _, forget=forget: forget())  # type: ignore[misc]
+            self._dropped[place] = (step, kept.original, kept.number)
 
     def _kept(self, step: MemoryStep, gone: dict[int, Kept]) -> Kept:
         fresh = self._fresh.pop(id(step), None)
@@ -155,6 +176,9 @@ class Journal:
             row, kept = self._writer.write(step, kept, inputs_edited=snapshot.inputs_edited)
         elif id(step) in gone:
             return gone[id(step)]
+        elif id(step) in self._dropped and self._dropped[id(step)][0]() is step:
+            _, original, number = self._dropped.pop(id(step))
+            row, kept = self._writer.write(step, Kept(step, original, number, restored=True))
         else:
             row, kept = self._writer.write(step)
         self._entry.rows.append(row)

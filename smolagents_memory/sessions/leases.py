@@ -32,6 +32,7 @@ from typing import Any
 from sqlalchemy import Connection, Float, cast, extract, func, select, update
 
 from smolagents_memory._errors import DecodeError, SmolagentsMemoryError
+from smolagents_memory._files import open_private
 from smolagents_memory._forks import in_child
 from smolagents_memory._json import parse_json
 from smolagents_memory._log import logger
@@ -55,7 +56,7 @@ class Presence:
         self.name, self.token = name, secrets.token_hex(8)
         self.leases: set[str] = set()
         self._path = _path(name, self.token)
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        self._handle = open_private(self._path, _mode(name))
         try:
             _lock_file(self._handle, alone=True)
         except OSError:
@@ -147,7 +148,7 @@ def _in_child() -> None:
 def describe(owner: bytes | None) -> dict[str, Any]:
     """Who that is, as far as can be told from it."""
     try:
-        described = parse_json(bytes(owner or b""))
+        described = parse_json(bytes(owner)) if isinstance(owner, (bytes, memoryview)) else None
     except DecodeError:
         return {}
     return described if isinstance(described, dict) else {}
@@ -189,7 +190,7 @@ def _is_alive_here(database: Database, session: Any) -> bool | None:
     if not isinstance(lock, str) or not re.fullmatch("[0-9a-f]{16}", lock):  # it becomes part of a path
         locked = None
     else:
-        locked = None if name is None else _is_locked(_path(name, lock))
+        locked = None if name is None else _is_locked(_path(name, lock), unreadable=True if database.sqlite else None)
     return bool(locked) if database.sqlite else locked
 
 
@@ -209,14 +210,19 @@ def _path(name: Path, token: str) -> Path:
     return name.with_name(f"{name.name}.{token}.lock")
 
 
-def _is_locked(path: Path) -> bool | None:
+def _mode(name: Path) -> int:
+    """For its owner alone; beside a database that others may read, for them as well, as SQLite's own files are."""
+    return 0o600 | (name.stat().st_mode & 0o666 if name.is_file() else 0)
+
+
+def _is_locked(path: Path, *, unreadable: bool | None = True) -> bool | None:
     """Whether somebody has locked a file, which is removed if not; None where there is none."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    except OSError:  # somebody else's, who may live
-        return True
+    except OSError:  # somebody else's, who may live: in Postgres the lease says it
+        return unreadable
     try:
         _lock_file(handle, alone=False)
     except OSError:

@@ -20,7 +20,7 @@ from smolagents_memory._listener import Listener, Run, ToolCall
 from smolagents_memory._log import logger
 from smolagents_memory._turns import Stay, Turn
 from smolagents_memory.sessions import directory
-from smolagents_memory.sessions.following import Follower
+from smolagents_memory.sessions.following import Follower, introduce
 from smolagents_memory.sessions.journal import Journal
 from smolagents_memory.sessions.runs import INTERRUPTED, RunLog
 from smolagents_memory.upstream import watch
@@ -145,6 +145,12 @@ class _ManagedAgent(_Caller, Follower):
         self.calls: dict[Turn, _Call] = {}
         self._failed: list[Journal] = []
         self.follow(agent)
+        introduce(agent, self._session_of_call)
+
+    def _session_of_call(self) -> Any:
+        """The session of the call that runs, to be read."""
+        kept = self.kept()
+        return None if kept is None else self._attachment.session._named(kept[0].position.name)
 
     def kept(self) -> tuple[Journal, RunLog] | None:
         """Those of the call that there is; of several that which this thread is within."""

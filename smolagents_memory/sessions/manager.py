@@ -11,15 +11,17 @@ from typing import Any
 
 from sqlalchemy import select
 
-from smolagents_memory._errors import SessionConflictError
+from smolagents_memory._errors import SessionConflictError, SessionDamagedError
+from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import maintenance, tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import Envelope, from_key
 from smolagents_memory.database.places import Durability, Place
 from smolagents_memory.history.files import memory_of
+from smolagents_memory.search.purging import purge
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import describe_agent, store
-from smolagents_memory.sessions.runs import INTERRUPTED, described
+from smolagents_memory.sessions.runs import INTERRUPTED, described, sound_runs
 from smolagents_memory.sessions.session import Session
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime
 
@@ -104,7 +106,12 @@ class SessionManager:
             newest_first = select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
             listed = list(connection.execute(newest_first))
             written = {row.id for row in listed if leases.is_alive(self.database, connection, row)}
-        return [_info(self.database.envelope, row, found.get(row.id, []), row.id in written) for row in listed]
+        return [
+            _info(self.database.envelope, row, sound_runs(found.get(row.id, []), name), row.id in written)
+            for row in listed
+            for name in directory.named([row.name])
+            if _is_sound(row, name)
+        ]
 
     def delete_session(self, session_id: str) -> bool:
         """Delete a session. Returns whether there was one; see `purge` for the last byte of it."""
@@ -120,7 +127,7 @@ class SessionManager:
         with self.database.reading() as connection:
             unused = sessions.c.updated < time.time() - seconds
             old = select(sessions.c.name).where(sessions.c.parent.is_(None), unused)
-            names = [from_key(name) for name in connection.execute(old).scalars()]
+            names = list(directory.named(connection.scalars(old)))
         expired = []
         for name in names:
             try:
@@ -139,15 +146,26 @@ class SessionManager:
         you made yourself (`backup`, `export`) are yours to delete.
         """
         leases.sweep(self.database)
-        maintenance.purge(self.database)
+        purge(self.database)
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the whole database into one SQLite file, also while it is in use; of Postgres as well."""
+        """Copy the whole database into one SQLite file, also while it is in use; of Postgres as well.
+
+        A file of that name is replaced when the copy is whole; the database itself never is (PlaceError).
+        """
         return maintenance.backup(self.database, Path(path))
 
     def restore_backup(self, path: str | os.PathLike[str]) -> None:
-        """Make the database what a backup holds. What is there now is replaced."""
+        """Make the database what a backup holds. What is there now is replaced; no byte of the backup is changed."""
         maintenance.restore_backup(self.database, Path(path))
+
+
+def _is_sound(row: Any, name: str) -> bool:
+    try:
+        return directory.sound(row, name) is row
+    except SessionDamagedError as error:
+        warn_of_loss(f"{error}. It is left out of the list")
+        return False
 
 
 def _info(envelope: Envelope, row: Any, runs: list[Any], alive: bool) -> SessionInfo:

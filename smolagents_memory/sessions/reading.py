@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 from smolagents.memory import MemoryStep
 from sqlalchemy import Connection, select
 
-from smolagents_memory._errors import DecodeError, NewerFormatError, PlaceError, SessionDamagedError
+from smolagents_memory._errors import DecodeError, NewerFormatError, PlaceError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.blobs import FetchedBlobs
 from smolagents_memory.codec.encoding import INPUTS, build_step
-from smolagents_memory.codec.graph import TAG
-from smolagents_memory.codec.values import new_decoder
+from smolagents_memory.codec.placeholders import blob_names, spared
+from smolagents_memory.codec.unfolding import decode_shown
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import read_blob
 from smolagents_memory.database.envelope import Spot, envelope_of, from_key
@@ -45,6 +47,33 @@ class Outline:
     def reach(self, length: int) -> None:
         """The list is known to have been so long: what is missing at its end was in a row that was lost."""
         self.live.extend([None] * (length - len(self.live)))
+
+    def follow(self, change: list[Any], revision: int) -> None:
+        """Something happened."""
+        kind = change[0]
+        if kind == "splice":
+            _, start, removed, added = change
+            if self.doubtful and start == removed == 0:
+                self.live.clear()  # a task at the very beginning: what was lost is a reset
+            self.reach(start)
+            self.live[start : start + removed] = added
+        elif kind == "edit":
+            _, index, number = change
+            self.reach(index + 1)
+            before = self.live[index]
+            self.live[index] = [number if before is None else before[0], number]
+        elif kind == "prompt":
+            self.prompt = change[1]
+        elif kind == "runtime":
+            self.runtime.append(change[1])
+        elif kind == "checkpoint":
+            self.live = [list(pair) for pair in change[1]["live"]]
+            self.prompt, self.runtime = change[1]["prompt"], list(change[1]["runtime"])
+        else:
+            raise ValueError(f"a change of the unknown kind {kind!r}")
+
+
+Followed = TypeVar("Followed", bound=Outline)
 
 
 @dataclass
@@ -78,9 +107,11 @@ class Restored:
 
 def read_outline(connection: Connection, session: Any, checkpoint: int, until: int | None = None) -> Outline:
     """Follow a session's journal from its checkpoint, up to a revision if one is given; `session` is its row."""
-    outline = _followed(connection, session, checkpoint, until)
+    outline = follow_journal(Outline(), connection, session, checkpoint, until)
     if checkpoint and outline.losses and outline.losses[0].startswith(_lost(checkpoint)):
-        return _followed(connection, session, 0, until)  # what stood in the checkpoint follows from all before it
+        return follow_journal(
+            Outline(), connection, session, 0, until
+        )  # what stood in the checkpoint follows from all before it
     return outline
 
 
@@ -91,15 +122,16 @@ def unpacked_changes(connection: Connection, session: Any, revision: int, change
     return happened
 
 
-def _followed(connection: Connection, session: Any, start: int, until: int | None) -> Outline:
-    table, outline = tables.journal, Outline()
+def follow_journal(outline: Followed, connection: Connection, session: Any, start: int, until: int | None) -> Followed:
+    """Let an outline follow a journal from a revision on; rows that cannot be read are named in its losses."""
+    table = tables.journal
     rows = select(table.c.revision, table.c.changes).where(table.c.session == session.id, table.c.revision >= start)
     if until is not None:
         rows = rows.where(table.c.revision <= until)
     for revision, changes in connection.execute(rows.order_by(table.c.revision)):
         try:
             for change in unpacked_changes(connection, session, revision, changes):
-                _follow(outline, change)
+                outline.follow(change, revision)
         except (NewerFormatError, PlaceError):
             raise
         except (DecodeError, LookupError, TypeError, ValueError) as error:
@@ -114,33 +146,9 @@ def _lost(revision: int) -> str:
     return f"what happened at revision {revision}"
 
 
-def _follow(outline: Outline, change: list[Any]) -> None:
-    kind = change[0]
-    if kind == "splice":
-        _, start, removed, added = change
-        if outline.doubtful and start == removed == 0:
-            outline.live.clear()  # a task at the very beginning: what was lost is a reset
-        outline.reach(start)
-        outline.live[start : start + removed] = added
-    elif kind == "edit":
-        _, index, number = change
-        outline.reach(index + 1)
-        before = outline.live[index]
-        outline.live[index] = [number if before is None else before[0], number]
-    elif kind == "prompt":
-        outline.prompt = change[1]
-    elif kind == "runtime":
-        outline.runtime.append(change[1])
-    elif kind == "checkpoint":
-        outline.live = [list(pair) for pair in change[1]["live"]]
-        outline.prompt, outline.runtime = change[1]["prompt"], list(change[1]["runtime"])
-    else:
-        raise ValueError(f"a change of the unknown kind {kind!r}")
-
-
 def restore(connection: Connection, session: Any, outline: Outline) -> Restored:
     """Rebuild the steps of an outline. What is damaged is left out and named; the rest is read."""
-    reader = _Reader(connection, session)
+    reader = Reader(connection, session)
     wanted = {pair[1] for pair in outline.known}
     steps = reader.read(wanted if outline.prompt is None else {*wanted, outline.prompt})
     live = [_kept(steps[newest], original, newest) for original, newest in outline.known if newest in steps]
@@ -158,71 +166,96 @@ def restore(connection: Connection, session: Any, outline: Outline) -> Restored:
     return Restored(live, prompt, outline.runtime, outline.losses + reader.losses, reader.blobs)
 
 
-def read_one(connection: Connection, session: Any, number: int) -> MemoryStep:
-    """One record by itself; raises SessionDamagedError if it cannot be read."""
-    reader = _Reader(connection, session)
-    steps = reader.read({number})
-    if number not in steps:
-        raise SessionDamagedError(
-            f"record {number} cannot be read: {'; '.join(reader.losses)}; the others are untouched"
-        )
-    return steps[number]
-
-
 def _kept(step: MemoryStep, original: int, number: int) -> Kept:
     """What the journal needs to know of a step that was read."""
     return Kept(step, original, number, inputs=isinstance(step.__dict__.get(INPUTS), InputMessages), restored=True)
 
 
-class _Reader:
-    """Reads records, the versions that they build on, and the messages that they refer to."""
+class Reader:
+    """Reads records, the versions that they build on, and the messages that they refer to.
+
+    It may be used for one part of a session after the other, each within a connection of its own: of what was read
+    before it keeps the chains of messages that were needed last.
+    """
 
     def __init__(self, connection: Connection, session: Any) -> None:
         self.losses: list[str] = []
-        self._connection, self._session, self._name = connection, session.id, from_key(session.name)
-        self._envelope = envelope_of(connection)
-        self.blobs = FetchedBlobs(partial(read_blob, connection))
-        self._records: dict[int, dict[str, Any]] = {}
+        self._session, self._name = session.id, from_key(session.name)
         self._bad: set[int] = set()
-        self._segments: set[int] = set()
+        self._chains: dict[int, dict[int, InputMessages]] = {}
+        self._images: MutableMapping[str, Any] = (
+            weakref.WeakValueDictionary()
+        )  # equal images are one object as long as it lives
+        self.use(connection)
+
+    def use(self, connection: Connection) -> None:
+        """Read from here now, and let go of the records that were read before."""
+        self._connection, self._envelope = connection, envelope_of(connection)
+        self.blobs = FetchedBlobs(partial(read_blob, connection))
+        self.blobs.images = self._images
+        self._records: dict[int, dict[str, Any]] = {}
+        self._segments: dict[int, int] = {}  # of the records that have input messages of their own
 
     def read(self, wanted: set[int]) -> dict[int, MemoryStep]:
         """The steps of these records, as far as they can be read."""
-        self._fetch(wanted)
-        chains = self._chains()
-        referred = {number for chain in chains for _, inputs in chain for number in _references(inputs)}
-        self._fetch(referred)
-        shown: dict[int, MemoryStep] = {}
-        for number in sorted(wanted | referred):
+        self.fetch(wanted)
+        steps: dict[int, MemoryStep] = {}
+        for number in sorted(wanted):
             try:
-                shown[number] = self._build(number)
+                steps[number] = self.build(number)
             except DecodeError as error:
-                if number in wanted:
-                    self.losses.append(f"the step of record {number} ({error})")
-        steps = {number: step for number, step in shown.items() if number in wanted}
-        carriers = self._carriers(steps)
-        for chain in chains:
-            self._give_inputs(chain, shown, carriers)
+                self.losses.append(f"the step of record {number} ({error})")
+        paths = {number: self._path(number) for number in steps}
+        needed = {self._segments[at] for path in paths.values() for at in path}
+        self._chains = self._chains_for(needed, min(wanted, default=0))
+        for number, path in paths.items():
+            lists = (self._chains[self._segments[at]].get(at) for at in path)
+            inputs = next((found for found in lists if found is not None), None)
+            if inputs is not None:
+                object.__setattr__(steps[number], INPUTS, inputs.again())
         return steps
 
-    def _fetch(self, numbers: Iterable[int]) -> None:
+    def _chains_for(self, needed: set[int], first: int) -> dict[int, dict[int, InputMessages]]:
+        """These chains, and those that records from the first one on may need; a chain begins with its record."""
+        passed = max((at for at in self._chains if at <= first), default=0)
+        kept = {at: chain for at, chain in self._chains.items() if at >= passed}
+        return kept | {at: self._chain(at) for at in sorted(needed - kept.keys())}
+
+    def fields(self, number: int) -> dict[str, Any]:
+        """What a record itself says of the step's fields: all of them, or what changed; nothing if it is damaged."""
+        fields = self._records.get(number, {}).get("fields")
+        return fields if isinstance(fields, dict) else {}
+
+    def has(self, number: int) -> bool:
+        """Whether a record could be read."""
+        return number in self._records
+
+    def base(self, number: int) -> int | None:
+        """The version that a record builds on; a damaged one raises DecodeError."""
+        if number not in self._records:
+            raise DecodeError(f"record {number} is missing or damaged")
+        base = self._records[number].get("base")
+        return base if isinstance(base, int) else None
+
+    def fetch(self, numbers: Iterable[int]) -> None:
         """Read these records, and all that they build on."""
         missing = sorted(set(numbers) - self._records.keys() - self._bad)
-        table = tables.records
+        c = tables.records.c
+        columns = select(c.number, c.segment, c.inputs.is_not(None), c.fields).where(c.session == self._session)
         for batch in chunks(missing):
-            rows = select(table.c.number, table.c.segment, table.c.fields).where(table.c.session == self._session)
-            for number, segment, fields in self._connection.execute(rows.where(table.c.number.in_(batch))):
+            for number, segment, has_inputs, fields in self._connection.execute(columns.where(c.number.in_(batch))):
                 try:
                     unpacked = self._envelope.unpack_bytes(fields, self._spot(number, "fields"))
                     self._records[number] = read_record(unpacked)
-                    self._segments.add(segment)
+                    if has_inputs:
+                        self._segments[number] = segment
                 except DecodeError as error:
                     self._bad.add(number)
                     self.losses.append(f"record {number} ({error})")
         self._bad |= set(missing) - self._records.keys()
         bases = {self._records[number].get("base") for number in missing if number in self._records} - {None}
         if bases - self._records.keys() - self._bad:
-            self._fetch(base for base in bases if isinstance(base, int))
+            self.fetch(base for base in bases if isinstance(base, int))
 
     def _spot(self, number: int, column: str) -> Spot:
         return Spot("session_records", self._name, number, column)
@@ -238,7 +271,8 @@ class _Reader:
             at = self._records[at].get("base")
         return reduce(lambda base, record: with_base(record, base), reversed(chain))
 
-    def _build(self, number: int) -> MemoryStep:
+    def build(self, number: int) -> MemoryStep:
+        """The step of a record, without its input messages; what cannot be read raises DecodeError."""
         try:
             whole = self._whole(number)
             try:
@@ -265,79 +299,51 @@ class _Reader:
             for name, node in fields.items()
             if name in ("task_images", "observations_images") and isinstance(node, list)
         }
-        return {name: images.get(name) if name in images else _spared(node, damaged) for name, node in fields.items()}
+        return {name: images.get(name) if name in images else spared(node, damaged) for name, node in fields.items()}
 
-    def _chains(self) -> list[list[tuple[int, dict[str, Any]]]]:
-        """The chains of input messages that the records read so far are part of."""
-        table, chains = tables.records, []
-        for segment in sorted(self._segments):
-            rows = select(table.c.number, table.c.inputs).where(
-                table.c.session == self._session, table.c.segment == segment, table.c.inputs.is_not(None)
-            )
-            chain: list[tuple[int, dict[str, Any]]] = []
-            for number, inputs in self._connection.execute(rows.order_by(table.c.number)):
-                try:
-                    chain.append((number, self._envelope.unpack(inputs, self._spot(number, "inputs"))))
-                except DecodeError as error:
-                    self.losses.append(f"the input messages from record {number} on ({error})")
-                    break
-            chains.append(chain)
-        return chains
+    def _path(self, number: int) -> list[int]:
+        """The records that may have the input messages of a version: its own, or those of one that it builds on."""
+        path: list[int] = []
+        at: Any = number
+        while at is not None:
+            if at in self._segments:
+                path.append(at)
+            at = None if INPUTS in self._records[at]["fields"] else self._records[at].get("base")
+        return path
 
-    def _carriers(self, steps: dict[int, MemoryStep]) -> dict[int, list[MemoryStep]]:
-        """Which steps have the list of which record: their own, or that of a version they build on."""
-        carriers: dict[int, list[MemoryStep]] = {}
-        for number, step in steps.items():
-            at: Any = number
-            while at is not None:
-                carriers.setdefault(at, []).append(step)
-                at = None if INPUTS in self._records[at]["fields"] else self._records[at].get("base")
-        return carriers
-
-    def _give_inputs(
-        self,
-        chain: list[tuple[int, dict[str, Any]]],
-        shown: dict[int, MemoryStep],
-        carriers: dict[int, list[MemoryStep]],
-    ) -> None:
-        reader = MessageReader(lambda node: new_decoder(self.blobs).decode(node))
-        for number, step in shown.items():
-            reader.show(number, step)
-        for number, stored in chain:
+    def _chain(self, segment: int) -> dict[int, InputMessages]:
+        """The lists of input messages in a chain, by the records that have them, as far as they can be read."""
+        table = tables.records
+        rows = select(table.c.number, table.c.inputs).where(
+            table.c.session == self._session, table.c.segment == segment, table.c.inputs.is_not(None)
+        )
+        stored: dict[int, dict[str, Any]] = {}
+        for number, inputs in self._connection.execute(rows.order_by(table.c.number)):
             try:
-                inputs = reader.read(stored)
+                stored[number] = self._envelope.unpack(inputs, self._spot(number, "inputs"))
+            except DecodeError as error:
+                self._lost_inputs(number, error)
+                break
+        reader = MessageReader(lambda node: decode_shown(node, self.blobs))
+        self._show(reader, {number for inputs in stored.values() for number in _references(inputs)})
+        lists: dict[int, InputMessages] = {}
+        for number, inputs in stored.items():
+            try:
+                lists[number] = reader.read(inputs)
             except (DecodeError, LookupError, TypeError, ValueError) as error:
-                self.losses.append(f"the input messages from record {number} on ({error})")
-                return
-            for at, step in enumerate(carriers.pop(number, ())):
-                # of several versions of a step the newest one's list counts; it comes later in the chain
-                object.__setattr__(step, INPUTS, inputs if at == 0 else inputs.copy())
+                self._lost_inputs(number, error)
+                break
+        return lists
 
+    def _show(self, reader: MessageReader, referred: set[int]) -> None:
+        """Tell what the steps show to which messages refer."""
+        self.fetch(referred)
+        for number in sorted(referred):
+            with suppress(DecodeError):  # who refers to it will say so
+                reader.show(number, self.build(number))
 
-def blob_names(node: Any) -> Iterator[str]:
-    """The blobs that a node needs."""
-    if isinstance(node, dict):
-        if _is_name(node.get("at")):
-            yield node["at"]
-        node = list(node.values())
-    for part in node if isinstance(node, list) else ():
-        yield from blob_names(part)
-
-
-def _is_name(text: Any) -> bool:
-    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
-
-
-def _spared(node: Any, damaged: set[str]) -> Any:
-    """A node with a placeholder for each part that needs damaged content."""
-    if isinstance(node, list):
-        return [_spared(part, damaged) for part in node]
-    if not isinstance(node, dict):
-        return node
-    palette = [part for part in node.get("palette") or () if isinstance(part, dict)]
-    if any(part.get("at") in damaged for part in (node, *palette)):
-        return {TAG: "not-kept", "type": str(node.get(TAG)), "detail": "damaged in the database"}
-    return {name: _spared(part, damaged) for name, part in node.items()}
+    def _lost_inputs(self, number: int, error: Exception) -> None:
+        self.losses.append(f"the input messages from record {number} on ({error})")
 
 
 def _references(inputs: dict[str, Any]) -> Iterator[int]:

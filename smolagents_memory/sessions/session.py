@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from smolagents_memory._errors import SessionConflictError, SessionError, SessionNotFoundError
 from smolagents_memory.database import tables
+from smolagents_memory.database.copies import refuse_own_files
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import envelope_of, from_key
 from smolagents_memory.database.places import Durability, Place
@@ -20,9 +21,10 @@ from smolagents_memory.history.files import load_memory, save_memory
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into, store
-from smolagents_memory.sessions.reading import Restored, read_one, read_outline, restore, unpacked_changes
+from smolagents_memory.sessions.reading import Restored, read_outline, restore
 from smolagents_memory.sessions.resume import resume
-from smolagents_memory.sessions.runs import Run, described
+from smolagents_memory.sessions.runs import Run, described, end_of_run, sound_runs
+from smolagents_memory.sessions.transcript import Transcript, fork, original_at
 from smolagents_memory.sessions.waiting import when_free
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
@@ -173,6 +175,7 @@ class Session:
         if not self.exists():
             return False
         put_into(agent, self._told(), (str(self.database), self.session_id))
+        agent.memory.kept_in = self
         return True
 
     def resume(
@@ -207,7 +210,11 @@ class Session:
 
     def steps(self, run: int | None = None) -> list[MemoryStep]:
         """The steps as they are in the agent's memory; of an earlier run (see `runs`) as they were at its end."""
-        return self._told(None if run is None else self._end_of_run(run)).steps
+        if run is None:
+            return self._told().steps
+        with self.database.reading() as connection:
+            until = end_of_run(connection, directory.get(connection, self.session_id), run)
+        return self._told(until).steps
 
     def memory(self) -> ObservedMemory:
         """Steps and system prompt as a memory that belongs to no agent: what everything that looks at one takes."""
@@ -225,21 +232,47 @@ class Session:
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
             alive = leases.is_alive(self.database, connection, row)
-            found = list(connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.number)))
+            mine = select(table).where(table.c.session == row.id).order_by(table.c.number)
+            found = sound_runs(connection.execute(mine), self.session_id)
         last = found[-1].number if found else None
         envelope, name = self.database.envelope, self.session_id
         return [described(run, envelope, name, alive=alive and run.number == last) for run in found]
 
+    def transcript(self) -> Transcript:
+        """Every step that was ever journaled, in the order in which they came: each as it came and as it was left.
+
+        Steps that callbacks, you or `run(reset=True)` dropped are there as well. What cannot be read is left out, and
+        named in a MemoryLossWarning.
+
+        >>> from smolagents import CodeAgent
+        >>> from smolagents_memory import KeepRecentSteps, Session
+        >>> from smolagents_memory.testing import ScriptedModel, code
+        >>> model = ScriptedModel([code("print('a page')"), code("print('a form')"), code("final_answer('done')")])
+        >>> agent = CodeAgent(tools=[], model=model, step_callbacks=[KeepRecentSteps(1)], verbosity_level=0)
+        >>> with Session("reader").attach(agent) as session:
+        ...     agent.run("Read.")
+        'done'
+        >>> for each in session.transcript():
+        ...     print(type(each.original).__name__, each.left)
+        TaskStep as it came
+        ActionStep dropped
+        ActionStep dropped
+        ActionStep as it came
+        """
+        return Transcript(self.database, self.session_id)
+
     def original(self, step: MemoryStep | int) -> MemoryStep:
-        """A step as it was before any callback cut it: a step of the attached agent, or a place in `steps()`."""
+        """A step as it was before any callback cut it: a step of the attached agent, or a place in `steps()`.
+
+        The images that callbacks added to it are there as well. See `transcript` for those that were dropped.
+        """
         number = self._attachment.original_of(step) if self._attachment is not None else None
-        with self.database.reading() as connection:
-            row = directory.get(connection, self.session_id)
-            if number is None:
-                if not isinstance(step, int):
-                    raise SessionError("this step is not one of the attached agent's; give its place in steps()")
-                number = read_outline(connection, row, row.checkpoint).known[step][0]
-            return read_one(connection, row, number)
+        if number is None:
+            if not isinstance(step, int):
+                raise SessionError("this step is not one of the attached agent's; give its place in steps()")
+            with self.database.reading() as connection:
+                number = original_at(connection, directory.get(connection, self.session_id), step)
+        return self.transcript().original(number)
 
     def children(self) -> list[str]:
         """The sessions of the calls of managed agents, oldest first. They are there to be read."""
@@ -258,29 +291,6 @@ class Session:
         restored.warn(self.session_id)
         return restored
 
-    def _end_of_run(self, run: int) -> int | None:
-        """The revision before the next run began; None for the newest run."""
-        table = tables.runs
-        with self.database.reading() as connection:
-            row = directory.get(connection, self.session_id)
-            begun = select(table.c.number, table.c.revision).where(table.c.session == row.id)
-            numbers = {run.number: run.revision for run in connection.execute(begun)}
-            if run not in numbers:
-                raise SessionError(f"session {self.session_id!r} has no run {run}; it has {sorted(numbers)}")
-            if run + 1 not in numbers:
-                return None
-            return self._before_reset(connection, row, numbers[run + 1] - 1)
-
-    @staticmethod
-    def _before_reset(connection: Any, row: Any, revision: int) -> int:
-        """`run(reset=True)` resets first and then adds the task: what the run before left stands before both."""
-        table = tables.journal.c
-        wanted = select(table.changes).where(table.session == row.id, table.revision == revision)
-        changes = connection.execute(wanted).scalar()
-        noted = [] if changes is None else unpacked_changes(connection, row, revision, changes)
-        reset = any(change[0] == "checkpoint" and not change[1]["live"] for change in noted)
-        return revision - 1 if reset else revision
-
     # -- copies ------------------------------------------------------------------------------------------------
 
     def fork(self, new_id: str, at: int | None = None) -> Session:
@@ -291,31 +301,19 @@ class Session:
         self.flush()
         with self.database.writing() as connection:
             row = directory.get(connection, self.session_id)
-            until = row.revision if at is None else self._revision_of(connection, row, at)
-            directory.copy(connection, row, new_id, until=until)
+            fork(connection, row, new_id, None if at is None else original_at(connection, row, at))
         return self._named(new_id)
 
-    def _revision_of(self, connection: Any, row: Any, at: int) -> int:
-        """The revision with which a step of `steps()` came in."""
-        outline = read_outline(connection, row, row.checkpoint)
-        try:
-            original = outline.known[at][0]
-        except IndexError:
-            raise SessionError(
-                f"session {self.session_id!r} has {len(outline.known)} steps, none at place {at}"
-            ) from None
-        table = tables.journal
-        found = connection.execute(select(table).where(table.c.session == row.id).order_by(table.c.revision.desc()))
-        for entry in found:
-            for change in unpacked_changes(connection, row, entry.revision, entry.changes):
-                if change[0] == "splice" and any(pair[0] == original for pair in change[3]):
-                    return int(entry.revision)
-        return int(row.checkpoint)
+    def export(self, path: str | os.PathLike[str], *, all_steps: bool = False) -> Path:
+        """Write the memory as a portable file; `load_memory` and `import_` read it.
 
-    def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write the memory as a portable file; `load_memory` and `import_` read it."""
+        `all_steps` writes the whole transcript instead: every step as it came, those that were dropped included.
+        """
+        refuse_own_files(self.database.place, Path(path))
         restored = self._told()
         memory = restored.as_memory()
+        if all_steps:
+            memory.steps = [each.original for each in self.transcript()]
         with self.database.reading() as connection:
             row = directory.get(connection, self.session_id)
             agent = directory.described_agent(envelope_of(connection), row)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from smolagents_memory._errors import SessionError
 from smolagents_memory._log import warn_of_loss
+from smolagents_memory.codec.placeholders import blob_names
 from smolagents_memory.codec.values import new_encoder, warn_of_losses
-from smolagents_memory.sessions.reading import Restored, blob_names
+from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.variables.runtime import typed_state
 
 

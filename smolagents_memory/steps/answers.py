@@ -10,6 +10,7 @@ from smolagents import AgentMaxStepsError
 from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory.steps.calls import calls_of
+from smolagents_memory.steps.code_calls import is_reached
 from smolagents_memory.steps.kinds import is_action, is_task
 from smolagents_memory.steps.marks import mark_of
 
@@ -26,9 +27,11 @@ def answer_of(steps: Sequence[MemoryStep], state: Mapping[str, Any] | None = Non
 
     A ToolCallingAgent records only the text of its answer, to which callbacks may have added a time or the like; the
     call's own argument is taken where it says the same, or what it names in the agent's `state`.
+
+    A step that nobody marked, of a loop by hand over `agent.step`, ended its run if its calls say so.
     """
     last = last_action(steps)
-    if last is None or not (last.is_final_answer or isinstance(last.error, AgentMaxStepsError)):
+    if last is None or not (last.is_final_answer or isinstance(last.error, AgentMaxStepsError) or _ended(last)):
         return None
     if last.action_output is not None or last.code_action is not None:
         return Answer(last.action_output)
@@ -43,12 +46,23 @@ def answer_of(steps: Sequence[MemoryStep], state: Mapping[str, Any] | None = Non
     return Answer(argument if said == observed or (said and said in (observed or "")) else observed)
 
 
+def _ended(step: ActionStep) -> bool:
+    """Whether a step without a mark gave a final answer all the same."""
+    if step.error is not None:
+        return False
+    if isinstance(step.code_action, str):
+        return is_reached(step.code_action, "final_answer") and step.observations is not None
+    given = next((arguments for name, arguments, _ in calls_of(step) if name == "final_answer"), None)
+    said = str(given.get("answer")).strip() if isinstance(given, dict) else ""
+    return bool(said) and said in str(step.observations or "")
+
+
 def outcome(steps: Sequence[MemoryStep]) -> tuple[str | None, str | None]:
     """The final answer, or why there is none."""
     last = last_action(steps)
     if last is None:
         return None, "nothing was done"
-    answer = answer_of([last]) if last.is_final_answer else None
+    answer = None if isinstance(last.error, AgentMaxStepsError) else answer_of([last])
     if answer is not None:
         return str(answer.value), None
     if last.error is None:

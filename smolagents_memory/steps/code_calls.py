@@ -111,6 +111,24 @@ def _written(code: str, tools: Mapping[str, Sequence[str]] | None) -> list[tuple
     return [each for each in found if each[0] not in own and each[0] not in _BUILTINS]
 
 
+def is_reached(code: str, name: str) -> bool:
+    """Whether code that ran without an error has called this: at the top level, under no condition.
+
+    >>> is_reached("x = 6; final_answer(x * 7)", "final_answer")
+    True
+    >>> is_reached("if x: final_answer(x)", "final_answer")
+    False
+    """
+    tree = _parsed(code) if name in code else None
+    return tree is not None and any(
+        isinstance(statement, (ast.Expr, ast.Assign))
+        and isinstance(statement.value, ast.Call)
+        and isinstance(statement.value.func, ast.Name)
+        and statement.value.func.id == name
+        for statement in tree.body
+    )
+
+
 class SourceText(str):
     """An argument that is not a literal: its source text."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from smolagents.memory import MemoryStep
@@ -54,3 +55,14 @@ def returned_text(step: MemoryStep) -> str:
     for addition in mark_of(step, "added", {}).values():
         text = text.replace(addition, "", 1)
     return text.strip()
+
+
+def as_it_came(step: MemoryStep, text: str | None = None) -> MemoryStep:
+    """The step without what callbacks added to its text, or with this text: a copy, unless it is so already."""
+    field = kind_of(step).text
+    if field is None or (text is None and not mark_of(step, "added")):
+        return step
+    came = copy.copy(step)
+    setattr(came, field, returned_text(step) if text is None else text)
+    set_mark(came, "added", {})
+    return came

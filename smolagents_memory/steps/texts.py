@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from smolagents.memory import MemoryStep, ToolCall
@@ -54,6 +54,20 @@ def role_name(role: Any) -> str:
     return str(getattr(role, "value", role))
 
 
+def texts_in(step: MemoryStep) -> Iterator[str]:
+    """The texts of a step that the model is shown, one by one and without rendering it."""
+    kind = kind_of(step)
+    if not kind.text:
+        yield from (text_of(message.content) for message in shown(step))
+        return
+    for field in filter(None, (kind.said, kind.text)):
+        yield text_of(getattr(step, field, None))
+    for call in getattr(step, "tool_calls", None) or ():
+        yield str(call_parts(call)[1])
+    if (error := getattr(step, "error", None)) is not None:
+        yield str(error)
+
+
 def shown(step: MemoryStep) -> list[ChatMessage]:
     """What the step shows the model, also where it is made by hand and upstream cannot render it."""
     for as_it_is in (True, False):
@@ -69,6 +83,14 @@ def shown(step: MemoryStep) -> list[ChatMessage]:
     )
     message.content.extend({"type": "image", "image": image} for image in images_of(step))
     return [message]
+
+
+def is_system(step: MemoryStep) -> bool:
+    """Whether the step shows the model a system message: one that was added beside the system prompt."""
+    role = kind_of(step).role
+    if role in ("prompt", "note"):
+        return role == "prompt" or any(role_name(message.role) == "system" for message in shown(step))
+    return False
 
 
 def _mended(step: MemoryStep) -> MemoryStep:

@@ -10,10 +10,11 @@ from sqlalchemy import Connection, bindparam, case, delete, func, insert, select
 
 from smolagents_memory._errors import StoreUnavailableError
 from smolagents_memory._log import logger
-from smolagents_memory.database import maintenance, tables
+from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of, from_key
 from smolagents_memory.database.many import chunks
+from smolagents_memory.search.purging import purge
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
 from smolagents_memory.stores.records import Draft, Record, Use
 from smolagents_memory.stores.rows import (
@@ -124,16 +125,34 @@ class Bank:
 
     def put(self, drafts: Sequence[Draft], embedder: str | None = None) -> list[str]:
         """Write memories, all or none; what has their key is replaced, or reinforced where the draft says so."""
-        unique = {draft.record.key: draft for draft in drafts}  # the last of a key wins, in the place of the first
         with writing_memories(self.database) as connection:
-            scope = self._scope_for_writing(connection)
-            there = {record.key: record for record in self._by_keys(connection, list(unique))}
-            again = {key for key, d in unique.items() if d.reinforce and key in there and not there[key].damaged}
-            self._unindex(connection, scope, [record.id for key, record in there.items() if key not in again])
-            fresh = [draft for key, draft in unique.items() if key not in again]
-            self._write(connection, scope, fresh, there, embedder)
-            for key in again:
-                self._reinforce(connection, there[key], unique[key].record)
+            return self._put(connection, drafts, embedder)
+
+    def replace(self, source: str, prefix: str, drafts: Sequence[Draft], embedder: str | None = None) -> list[str]:
+        """Write all that belongs together, or nothing, and forget what did before and is no more: the keys of that.
+
+        It is what has this source and a key that begins so.
+        """
+        named = (_items.scope_id == bindparam("scope")) & (tables.sources.c.name == as_key(source))
+        with writing_memories(self.database) as connection:
+            envelope, scope = envelope_of(connection), self._scope_for_writing(connection)
+            before = [record_of(envelope, row) for row in connection.execute(RECORDS.where(named), {"scope": scope})]
+            keys = {draft.record.key for draft in drafts}
+            gone = [each for each in before if each.key.startswith(prefix) and each.key not in keys]
+            self._delete(connection, scope, gone)
+            self._put(connection, drafts, embedder)
+            return [record.key for record in gone]
+
+    def _put(self, connection: Connection, drafts: Sequence[Draft], embedder: str | None) -> list[str]:
+        unique = {draft.record.key: draft for draft in drafts}  # the last of a key wins, in the place of the first
+        scope = self._scope_for_writing(connection)
+        there = {record.key: record for record in self._by_keys(connection, list(unique))}
+        again = {key for key, d in unique.items() if d.reinforce and key in there and not there[key].damaged}
+        self._unindex(connection, scope, [record.id for key, record in there.items() if key not in again])
+        fresh = [draft for key, draft in unique.items() if key not in again]
+        self._write(connection, scope, fresh, there, embedder)
+        for key in again:
+            self._reinforce(connection, there[key], unique[key].record)
         return list(unique)
 
     def _write(
@@ -191,10 +210,7 @@ class Bank:
         with writing_memories(self.database) as connection:
             found = list(self._by_keys(connection, list(keys)))
             if found:
-                scope = self._scope_for_writing(connection)
-                self._unindex(connection, scope, [record.id for record in found])
-                for some in chunks([record.id for record in found]):
-                    connection.execute(delete(tables.items).where(_items.id.in_(some)))
+                self._delete(connection, self._scope_for_writing(connection), found)
             return found
 
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
@@ -220,9 +236,9 @@ class Bank:
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left in the files; False when a reader prevents it."""
         try:
-            maintenance.purge(self.database)
+            purge(self.database)
         except StoreUnavailableError as error:
-            logger.info("%s", error)
+            logger.warning("%s", error)
             return False
         return True
 
@@ -234,6 +250,12 @@ class Bank:
             scope = take_numbers(connection, 1)
             connection.execute(insert(tables.scopes).values(id=scope, name=self.name, live=0, words=0, decayed=0.0))
         return scope
+
+    def _delete(self, connection: Connection, scope: int, records: Sequence[Record]) -> None:
+        ids = [record.id for record in records]
+        self._unindex(connection, scope, ids)
+        for some in chunks(ids):
+            connection.execute(delete(tables.items).where(_items.id.in_(some)))
 
     def _unindex(self, connection: Connection, scope: int, ids: list[int], *, keep_vectors: bool = False) -> None:
         for some in chunks(ids):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from smolagents_memory._errors import UnsupportedValueError
+from smolagents_memory.search.parts import bounded_query
 from smolagents_memory.stores.filters import Check, compiled
 
 
@@ -146,10 +147,10 @@ def checked_top_k(top_k: object) -> int:
 
 
 def checked_query(query: object) -> str:
-    """The query, if it can be one: any text."""
+    """The query, if it can be one: any text. Of a very long one both ends, so that it takes a bounded time."""
     if not isinstance(query, str):
         raise UnsupportedValueError(f"a query is a text, not a {type(query).__name__}")
-    return query
+    return bounded_query(query)
 
 
 def checked_meta(meta: object) -> dict[str, Any]:

@@ -11,14 +11,17 @@ from urllib.parse import urlsplit
 
 from smolagents_memory._errors import (
     EmbeddingError,
+    PlaceError,
     StoreFormatError,
     UnsupportedValueError,
 )
+from smolagents_memory._log import logger
 from smolagents_memory.database.many import chunks
 from smolagents_memory.search.chroma_folder import ChromaFolder, Guarded, asked_of_chroma, chroma_folder
 from smolagents_memory.search.embedding import Vectors, default_embedder, resolved_embedder
 from smolagents_memory.search.parts import best_of_parts
 from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
+from smolagents_memory.stores.chroma_purging import copy_of, finish, vacuum
 from smolagents_memory.stores.chroma_records import ORDER, PART, PARTS, Entry, entries_of, entry_of, id_of, ids_of
 
 
@@ -52,7 +55,10 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
     ) -> None:
         if sum(given is not None for given in (path, url, cloud, client)) > 1:
             raise UnsupportedValueError("give one of path, url, cloud and client")
+        if any(isinstance(given, str) and not given.strip() for given in (path, url)):
+            raise PlaceError("an empty text names no folder and no server; nothing was opened")
         self._folder: ChromaFolder | None = chroma_folder(path) if path is not None else None
+        self._elsewhere = not (url is None and cloud is None and client is None)  # whoever runs it has the files
         self._connect: Callable[[], Any] = lambda: Guarded(asked_of_chroma(_client, self._folder, url, cloud, client))
         self._held: tuple[Any, Any] | None = None  # the folder's client, and the collection it gave
         self._name = collection if isinstance(collection, str) else None
@@ -139,6 +145,27 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
         parts = collection.get(where={PART: {"$gt": 0}}, include=[])["ids"]
         return int(collection.count()) - len(parts)
 
+    def purge(self) -> bool:
+        """Make sure that no byte of what was forgotten is left in the folder; False where that is somebody else's.
+
+        What is left is copied into a new collection, for Chroma keeps what it was told to delete. What others have
+        deleted from collections of their own in the same folder is theirs to purge.
+        """
+        if self._folder is not None and self._name is not None:
+            collection = self._collection()
+            copy_of(self._folder.client(only_copy=True), collection, self._name)
+            with self._folder.closed() as path:
+                vacuum(path)
+            self._collection()
+        elif self._elsewhere or self._own is not None:
+            logger.warning(
+                "Chroma keeps what was deleted from %r in its files until the collection is made anew: that is for "
+                "whoever runs it",
+                self,
+            )
+            return False
+        return True
+
     def close(self) -> None:
         if self._folder is not None and self._process == os.getpid():
             self._folder.close()
@@ -148,7 +175,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
     def _collection(self) -> Any:
         if self._name is None:
             return self._own
-        client = self._folder.client() if self._folder is not None else None
+        client = self._folder.client(only_copy=True) if self._folder is not None else None
         held = self._held
         if held is None or held[0] is not client:
             held = self._held = (client, _named(client or self._connect(), self._name, self._vectors))
@@ -223,7 +250,7 @@ def _client(folder: ChromaFolder | None, url: str | None, cloud: Mapping[str, An
     if client is not None:
         return client
     if folder is not None:
-        return folder.client()
+        return folder.client(only_copy=True)
     import chromadb
     from chromadb.config import Settings
 
@@ -243,6 +270,7 @@ def _client(folder: ChromaFolder | None, url: str | None, cloud: Mapping[str, An
 
 
 def _named(client: Any, name: str, vectors: Vectors) -> Any:
+    finish(client, name)
     collection = client.get_or_create_collection(
         name,
         embedding_function=None,

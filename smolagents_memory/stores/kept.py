@@ -46,7 +46,7 @@ def found(
     """
     query, top_k, fits = asked(query, top_k, where)
     hits: list[Hit[Any]] = []
-    for key, score in _ranked(query, texts):
+    for key, score in by_words(query, texts):
         if len(hits) >= top_k:
             break
         kept = read(key)
@@ -56,7 +56,8 @@ def found(
     return hits
 
 
-def _ranked(query: str, texts: Iterable[tuple[str, str]]) -> list[tuple[str, float]]:
+def by_words(query: str, texts: Iterable[tuple[str, str]]) -> list[tuple[str, float]]:
+    """The keys of the texts that hold a word of the query, with their scores, best first."""
     wanted = dict.fromkeys(query_words(query), 1.0)
     if not wanted:
         return []

@@ -13,20 +13,23 @@ from smolagents_memory.stores.base import MemoryStore
 
 
 if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
     from smolagents_memory.database.places import Place
 
 GROUP = "smolagents_memory.stores"
+_PLACES = ("sqlite", "postgresql", "postgres")  # the schemes of places
 
 Opener = Callable[..., MemoryStore[Any]]
 
 
-def open_store(url: str | os.PathLike[str] | Place, **options: Any) -> MemoryStore[Any]:
+def open_store(url: str | os.PathLike[str] | Place | URL | None, **options: Any) -> MemoryStore[Any]:
     """The store behind a URL. `options` go to its class; so do those after the URL's question mark.
 
     | URL | store |
     |---|---|
     | `memory://` | InMemoryStore |
-    | a path, `sqlite:///memory.db`, a `Place` | SqliteStore, SqlStore |
+    | a folder, a file, `sqlite:///memory.db`, a `Place` | SqliteStore, SqlStore |
     | `postgresql://user@host/name` | SqlStore |
     | `redis://host:6379/0?ttl=60`, `rediss://`, `unix://` | RedisStore |
     | `chroma:///folder`, `chroma+http://host:8000` | VectorMemoryStore |
@@ -37,15 +40,24 @@ def open_store(url: str | os.PathLike[str] | Place, **options: Any) -> MemorySto
     >>> open_store("memory://")
     InMemoryStore()
     """
-    if not isinstance(url, (str, os.PathLike)):
-        return _OPENERS["sqlite"](url, **options)
-    given = os.fspath(url)
-    scheme = given.split("://", 1)[0].lower() if "://" in given else ""
+    given = os.fspath(url) if isinstance(url, os.PathLike) else url
+    if not isinstance(given, str):
+        return _OPENERS["sqlite"](given, **options)
+    scheme = _scheme(given)
     opener = _OPENERS.get(scheme) or _OPENERS.get(scheme.split("+", 1)[0]) or _from_entry_point(scheme)
     if opener is None:
         known = sorted({*filter(None, _OPENERS), *(point.name for point in metadata.entry_points(group=GROUP))})
-        raise UnsupportedValueError(f"no store is known for {scheme}:// ({given!r:.80}); known are {', '.join(known)}")
+        raise UnsupportedValueError(f"no store is known for {scheme:.40}://…; known are {', '.join(known)}")
     return opener(given, **options)
+
+
+def is_store_url(given: Any) -> bool:
+    """Whether it is the URL of a store that is no place: one of memories alone."""
+    return isinstance(given, str) and _scheme(given).split("+", 1)[0] not in ("", *_PLACES)
+
+
+def _scheme(url: str) -> str:
+    return url.split("://", 1)[0].lower() if "://" in url else ""
 
 
 def _from_entry_point(scheme: str) -> Opener | None:
@@ -94,7 +106,7 @@ def _chroma(url: str, **options: Any) -> MemoryStore[Any]:
 _OPENERS: dict[str, Opener] = {
     "": _opener("sql", "SqliteStore"),
     "memory": _opener("in_memory", "InMemoryStore", by_url=False),
-    **dict.fromkeys(("sqlite", "postgresql", "postgres"), _opener("sql", "SqlStore")),
+    **dict.fromkeys(_PLACES, _opener("sql", "SqlStore")),
     "redis": _redis,
     "rediss": _redis,
     "unix": _redis,

@@ -38,7 +38,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
             raise UnsupportedValueError(f"ttl is a number of seconds above 0, or None, not {ttl!r}")
         self.abilities = frozenset({"filters", "persistent"} | ({"ttl"} if ttl else set()))
         self.ttl = ttl
-        self._client = client if client is not None else _client(url or "redis://localhost:6379/0")
+        self._client = client if client is not None else _client("redis://localhost:6379/0" if url is None else url)
         self._prefix = prefix.encode()
         self._order = self._prefix + b":order"
         with _translated():
@@ -156,8 +156,13 @@ def _client(url: str) -> Any:
         import redis
     except ImportError as error:
         raise MissingExtraError("RedisStore", "redis") from error
-    with _translated():
+    try:
         return redis.Redis.from_url(url)
+    except (redis.RedisError, OSError, ValueError, TypeError, AttributeError):  # which may say what stands in it
+        raise UnsupportedValueError(
+            "what was given is no URL of Redis; it looks like redis://user:password@host:6379/0, rediss://… or "
+            "unix:///path/redis.sock, with %40 for an @ in the password and %2F for a /"
+        ) from None
 
 
 @contextmanager

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from smolagents_memory.stores.base import MemoryStore
+from smolagents_memory._errors import SmolagentsMemoryError, StoreUnavailableError, UnsupportedValueError
+from smolagents_memory._log import Outage, logger
+from smolagents_memory.stores.base import Hit, MemoryStore
 from smolagents_memory.stores.records import UNCONFIRMED, USUAL, Draft, Record, Use, origin_of
 from smolagents_memory.stores.survey import Survey
 
@@ -19,17 +23,46 @@ SURVEYED = 50_000  # memories up to which a store is read as a whole; of a large
 _OWN = ("key", "value", "meta", "id", "place")  # what is not written into that entry
 
 
+Answer = TypeVar("Answer")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+@contextmanager
+def _asking(store: Any) -> Iterator[None]:
+    """Whatever a store of somebody else's raises is told as an error of ours."""
+    try:
+        yield
+    except SmolagentsMemoryError:
+        raise
+    except Exception as error:
+        what = f"{type(store).__name__} failed ({type(error).__name__}: {error})"
+        raise StoreUnavailableError(f"{what}; what is kept there is as the store left it") from error
+
+
+def _asks(method: Method) -> Method:
+    """A method that asks the stores."""
+
+    @functools.wraps(method)
+    def asks(self: StoreBank, *args: Any, **options: Any) -> Any:
+        with _asking(self.texts):
+            return method(self, *args, **options)
+
+    return cast("Method", asks)
+
+
 class StoreBank:
     """What `Bank` is over SQL, over a MemoryStore. Any number of threads may use it."""
 
     def __init__(self, texts: MemoryStore[Any], vectors: MemoryStore[Any] | None) -> None:
         self.texts, self.vectors = texts, vectors
+        self.outage = Outage()  # of the store that finds by meaning
         self._lock = threading.RLock()
         self._survey = Survey()
         self._size, self._look_again, self._stale = 0, 0.0, 0.0
 
     # -- reading -----------------------------------------------------------------------------------------------
 
+    @_asks
     def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
         """The memories that are there, by key, archived or not."""
         there = self.texts.get_many(keys)
@@ -37,10 +70,38 @@ class StoreBank:
 
     def records(self, *, archived: bool | None = False) -> Iterator[Record]:
         """All memories in the order they were first added; `archived=None` gives the ones put away as well."""
-        for item in self.texts.items():
+        for item in self._items():
             record = self.record(*item)
             if archived is None or (record.archived is not None) == archived:
                 yield record
+
+    def _items(self) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+        with _asking(self.texts):  # what who reads them does meanwhile goes by way of us, too
+            yield from self.texts.items()
+
+    def search(self, store: MemoryStore[Any], text: str, limit: int) -> list[Hit[Any]]:
+        """What one of the stores finds."""
+        with _asking(store):
+            return list(store.search(text, limit))
+
+    def by_meaning(self, ask: Callable[[], Answer]) -> Answer | None:
+        """What is asked of the store that finds by meaning. Where it fails None: words do without, which is said."""
+        if self.outage.rests:
+            return None
+        begun = time.monotonic()
+        try:
+            answer = ask()
+        except UnsupportedValueError:
+            raise
+        except Exception as error:  # noqa: BLE001 — whatever a store of somebody else's raises
+            self.outage.failed(error, begun)
+            self.outage.say(
+                f"{type(self.vectors or self.texts).__name__} failed ({error}): until it works again recall goes by "
+                "words, and it lacks what is remembered meanwhile, until reindex()"
+            )
+            return None
+        self.outage.worked()
+        return answer
 
     def histories(self) -> Iterable[Record]:
         """The memories that may fade: not put away, and written here."""
@@ -65,6 +126,7 @@ class StoreBank:
         """How many memories can be found, as far as that is known."""
         return max(self._survey.texts, self._size - self._survey.archived)
 
+    @_asks
     def survey(self) -> Survey:
         """What is known of the store as a whole; read again after a while, or when others have changed much of it."""
         with self._lock:
@@ -88,6 +150,7 @@ class StoreBank:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
+    @_asks
     def put(self, drafts: Sequence[Draft]) -> None:
         """Write memories; what has their key is replaced, or reinforced where the draft says so."""
         with self._lock:
@@ -106,6 +169,29 @@ class StoreBank:
                 changed.append(new)
             self._write(changed, there, by_meaning=True)
 
+    @_asks
+    def replace(self, source: str, prefix: str, drafts: Sequence[Draft]) -> list[str]:
+        """As `Bank.replace`, as near as a store can: what is no more goes last, and what fails is undone."""
+        with self._lock:
+            before = {r.key: r for r in self.records(archived=None) if r.source == source and r.key.startswith(prefix)}
+            new = {draft.record.key for draft in drafts}
+            try:
+                self.put(drafts)
+            except Exception:
+                self._put_back(before, new)
+                raise
+            gone = [key for key in before if key not in new]
+            self.forget(gone)
+            return gone
+
+    def _put_back(self, before: Mapping[str, Record], new: Collection[str]) -> None:
+        try:
+            self._write(list(before.values()), before, by_meaning=True)
+            self.forget(key for key in new if key not in before)
+        except Exception as error:  # noqa: BLE001 — the first error is raised, and says why
+            logger.warning("the older version could not be put back (%s): remember the document again", error)
+
+    @_asks
     def touch(self, uses: Mapping[str, Use]) -> None:
         """Note that memories were used, by key."""
 
@@ -118,10 +204,12 @@ class StoreBank:
 
         self._edit(uses, used)
 
+    @_asks
     def note(self, key: str, **noted: Any) -> bool:
         """Note of a memory whether it is `pinned`, or its `trust`; whether it is there."""
         return bool(self._edit([key], lambda record: replace(record, **noted)))
 
+    @_asks
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
         """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""
         with self._lock:
@@ -130,11 +218,13 @@ class StoreBank:
                 self.vectors.forget_many(away)
             return away
 
+    @_asks
     def restore(self, keys: Iterable[str]) -> list[str]:
         """Bring archived memories back as they were. Returns the keys of those that were away."""
         back = lambda record: replace(record, archived=None) if record.archived is not None else None  # noqa: E731
         return self._edit(keys, back, by_meaning=True)
 
+    @_asks
     def forget(self, keys: Iterable[str]) -> list[Record]:
         """Delete memories for good; returns the ones that were there."""
         with self._lock:
@@ -146,10 +236,16 @@ class StoreBank:
                 self._survey.note(None, record)
             return list(there.values())
 
+    @_asks
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left, where the store can do that."""
-        return self.texts.purge()
+        stores = [store for store in (self.texts, self.vectors) if store is not None]
+        left = [store for store in stores if not store.purge()]
+        for store in left:
+            logger.warning("%r could not be purged: bytes of what was deleted are left in it", store)
+        return not left
 
+    @_asks
     def complete(self) -> int:
         """Bring the second store in line with the texts; how many it lacked."""
         if self.vectors is None:
@@ -158,11 +254,17 @@ class StoreBank:
         lacking = [record for record in self.records() if there.get(record.key) != record.value]
         return there.add_many((record.key, record.value, record.meta) for record in lacking)
 
+    @_asks
+    def embedded(self) -> int | None:
+        """How many memories the second store holds; None where there is none."""
+        return None if self.vectors is None else len(self.vectors)
+
     def close(self) -> None:
         """Let go of the stores."""
         for store in (self.texts, self.vectors):
             if store is not None:
-                store.close()
+                with _asking(store):
+                    store.close()
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -177,8 +279,8 @@ class StoreBank:
             return [record.key for record in changed]
 
     def _write(self, records: Sequence[Record], there: Mapping[str, Record], *, by_meaning: bool) -> None:
-        if by_meaning and self.vectors is not None:  # first: what it refuses is written nowhere
-            self.vectors.add_many((record.key, record.value, record.meta) for record in records)
+        if by_meaning and (vectors := self.vectors) is not None:  # first: what it refuses is written nowhere
+            self.by_meaning(lambda: vectors.add_many((each.key, each.value, each.meta) for each in records))
         self.texts.add_many((record.key, record.value, {**record.meta, FIELDS: _fields(record)}) for record in records)
         for record in records:
             self._survey.note(record, there.get(record.key))

@@ -9,16 +9,14 @@ import time
 import weakref
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
-from smolagents_memory.search.chroma_folder import OWN_COLLECTION, chroma_folder
+from smolagents_memory.search.chroma_folder import CHROMA, OWN_COLLECTION, chroma_folder
 from smolagents_memory.search.embedding import Embedder, Vectors
 from smolagents_memory.search.indexes import Indexes
 
-
-CHROMA = "chroma"
 
 _open: weakref.WeakValueDictionary[tuple[Any, ...], Vault] = weakref.WeakValueDictionary()
 _open_lock = threading.RLock()
@@ -37,6 +35,8 @@ def open_vault(where: Any, embedder: Embedder | None, *, own_collection: int = O
         vault = _open.get(name)
         if vault is None or not vault.serves(database):
             vault = _open[name] = Vault(database, vectors, own_collection)
+        elif vault.vectors is not None and embedder is not None:
+            vault.vectors.use(embedder)
         if vault.indexes is not None:
             vault.indexes.open_again()
         return vault
@@ -51,14 +51,17 @@ class Vault:
         self._users = 0
         self._users_lock = threading.Lock()
         self.checked = False  # whether it was looked for memories without vectors
-        self.reembedding = False
+        self.reembedding = self.owes = False
         self._whole = False
+        self._whole_of = ""  # the place of which that is known
         self._look_again = 0.0
         self.indexes: Indexes | None = None
         if vectors is not None:
             path = database.path
             held = chroma_folder(path.parent / CHROMA) if path is not None else None
             self.indexes = Indexes(database, vectors, held, own_collection)
+            with database.reading() as connection:
+                self.indexes.width(connection)
         _all.add(self)
 
     def serves(self, database: Database) -> bool:
@@ -83,6 +86,24 @@ class Vault:
             self._look_again = time.monotonic() + 1.0
         return self._whole
 
+    def owe(self) -> None:
+        """Memories were written without vectors: they are embedded when that can be done, or at the next opening."""
+        self.owes, self._whole, self.checked = True, False, False
+
+    def embedded(self) -> None:
+        """None are missing any more, as far as this process knows."""
+        self.owes, self._look_again = False, 0.0
+
+    def is_whole_in(self, connection: Connection) -> bool:
+        """Whether that is so of the place that a connection leads to: another's backup may have been put back."""
+        assert self.indexes is not None
+        numbers = self.indexes.numbers(connection)
+        if numbers.bank != self._whole_of:
+            counted = missing_statement(numbers.embedder, None, select(func.count(tables.items.c.id)))
+            self._whole = not connection.execute(counted).scalar()
+            self._whole_of = numbers.bank
+        return self._whole
+
     def enter(self) -> None:
         """One more memory uses this vault."""
         with self._users_lock:
@@ -94,6 +115,7 @@ class Vault:
             self._users -= 1
             last = self._users <= 0
         if last:
+            self.checked = False  # who opens it again looks anew
             self.close()
 
     def close(self) -> None:

@@ -8,7 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from sqlalchemy.engine import URL
+
 from smolagents_memory._errors import ToolStateError, UnsupportedValueError
+from smolagents_memory.database.passwords import has_password, shown
 from smolagents_memory.database.places import Place
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
@@ -17,9 +20,10 @@ from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.provenance import calling
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.search.embedding import default_embedder
+from smolagents_memory.stores.opening import is_store_url
 
 
-_PLACES = (str, os.PathLike, Place)
+_PLACES = (str, os.PathLike, Place, URL)
 _DEFAULTS = 'memory: Any = "./agent_memory", scope: Any = None'
 
 
@@ -33,6 +37,8 @@ class BoundMemory:
         self._lock = threading.Lock()
         self._opened: LongTerm | None = None
         if isinstance(memory, _PLACES):
+            if not is_store_url(memory):
+                Place.of(memory)  # what names no place is refused at once
             default_embedder()  # what may take long happens now, and not inside a step
 
     @property
@@ -77,8 +83,20 @@ class BoundMemory:
         return LongTerm(keeper, ForgettingCurve(), time.time, _unheard)
 
 
-def _spelled(place: str | os.PathLike[str] | Place) -> str:
+def _spelled(place: str | os.PathLike[str] | Place | URL) -> str:
     """A place as it is written into a tool's source."""
+    named = _named(place)
+    if has_password(named):
+        raise ToolStateError(
+            f"the password in {shown(named)} would be written into the saved tool, for everybody to read; build the "
+            "tool from a URL without one, and let the driver find it (~/.pgpass, PGPASSWORD)"
+        )
+    return named
+
+
+def _named(place: str | os.PathLike[str] | Place | URL) -> str:
+    if isinstance(place, URL):
+        place = Place(place)
     if not isinstance(place, Place):
         return os.fspath(place)
     if place.in_ram or place.seal is not None or place.durability != "power":

@@ -10,8 +10,9 @@ from smolagents import Tool
 class RecallTool(Tool):
     """Searches long-term memory for the agent.
 
-    `memory` is a folder or database URL, an EnhancedAgentMemory (shared live), any MemoryStore, or a Chroma
-    collection. A tool made from a folder or URL can be saved and loaded; one that holds a live object cannot.
+    `memory` is a place (a folder, a file, a database URL, a `Place`) or the URL of a store, an EnhancedAgentMemory
+    (shared live), any MemoryStore, or a Chroma collection. A tool made from a folder or URL can be saved and loaded;
+    one that holds a live object, or a URL with a password, cannot.
 
     >>> from smolagents_memory import EnhancedAgentMemory, RecallTool
     >>> memory = EnhancedAgentMemory(vector=False)

@@ -8,21 +8,19 @@ from typing import Any
 
 from smolagents_memory._errors import SmolagentsMemoryError
 from smolagents_memory.memory.quoting import harmless, is_token, named, quoted
-from smolagents_memory.steps.kinds import came_back, is_action
 from smolagents_memory.stores.records import USUAL
 from smolagents_memory.tools.bound_memory import BoundMemory
 
 
 NOTHING = "Nothing was found in memory"
 MOST = 50
-_SHOWN = 20_000
 _ERROR = 600  # characters of what went wrong
 _LIKELY = 0.06  # below this relevance a note has, as measured, nothing to do with the query
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(minute|hour|day|week|month|year)s?(?:\s+ago)?", re.IGNORECASE)
 _LENGTHS = {"minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "month": 2_629_800, "year": 31_557_600}
 
 
-class _Wrong(Exception):
+class Wrong(Exception):
     """An argument that cannot be understood; the message is for the model."""
 
 
@@ -34,8 +32,8 @@ def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any
         count = _number(k)
         where = _where(since, until, kind, long_term.clock())
         found = long_term.recall(wanted, count, where=where or None, at_least=_LIKELY)
-    except (_Wrong, SmolagentsMemoryError) as error:
-        return _sentence("Recall did not work", error)
+    except (Wrong, SmolagentsMemoryError) as error:
+        return sentence("Recall did not work", error)
     place.recalled(found, wanted)
     if not found:
         limits = "".join(
@@ -56,16 +54,16 @@ def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) ->
             try:
                 item["importance"] = float(importance)
             except (TypeError, ValueError):
-                raise _Wrong(f"importance is a number such as 1 or 2, not {importance!r:.60}") from None
+                raise Wrong(f"importance is a number such as 1 or 2, not {importance!r:.60}") from None
         return f"Remembered as {_key(place.open().remember([item])[0])}."
-    except (_Wrong, SmolagentsMemoryError) as error:
-        return _sentence("Nothing was remembered", error)
+    except (Wrong, SmolagentsMemoryError) as error:
+        return sentence("Nothing was remembered", error)
 
 
 def _leave_alone(place: BoundMemory, key: str) -> None:
     there = place.open().get(key)
     if there is not None and there.trust >= USUAL:
-        raise _Wrong(
+        raise Wrong(
             f"there is a note under {key!r} already, and what tools returned does not replace it; choose another key"
         )
 
@@ -77,31 +75,11 @@ def forget_answer(place: BoundMemory, key: Any) -> str:
         if place.open().forget([name]):
             return f"Forgotten: {_key(name)}."
         return f"There is no memory under the key {_told(name)}; nothing was deleted."
-    except (_Wrong, SmolagentsMemoryError) as error:
-        return _sentence("Nothing was forgotten", error)
+    except (Wrong, SmolagentsMemoryError) as error:
+        return sentence("Nothing was forgotten", error)
 
 
-def step_answer(memory: Any, session: Any, number: Any, start: Any) -> str:
-    """The step's full text."""
-    steps = [step for step in getattr(memory, "steps", ()) if is_action(step)]
-    try:
-        wanted, begin = _whole("step", number), 0 if start is None else _whole("start", start)
-    except _Wrong as error:
-        return _sentence("The step cannot be shown", error)
-    step = next((each for each in reversed(steps) if each.step_number == wanted), None)
-    if step is None:
-        there = sorted({each.step_number for each in steps})
-        return f"There is no step {wanted}; there are {there if there else 'none yet'}."
-    original = session.original(step) if hasattr(session, "original") else None
-    text = came_back(original if original is not None else step) or ""
-    if not text:
-        return f"Step {wanted} left no text."
-    part = text[begin : begin + _SHOWN]
-    rest = len(text) - begin - len(part)
-    return part + (f"\n[{rest} more characters: call again with start={begin + len(part)}]" if rest > 0 else "")
-
-
-def _sentence(what: str, error: Exception) -> str:
+def sentence(what: str, error: Exception) -> str:
     """What went wrong, on one line, whatever it quotes."""
     said = " ".join(harmless(str(error)).split())
     return f"{what}: {_without_brackets(said[:_ERROR])}"
@@ -122,28 +100,29 @@ def _without_brackets(text: str) -> str:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _Wrong(f"{name} must be a text that is not empty, not {value!r:.60}")
+        raise Wrong(f"{name} must be a text that is not empty, not {value!r:.60}")
     return value
 
 
 def _number(k: Any) -> int:
     if k is None:
         return 5
-    count = _whole("k", k)
+    count = whole("k", k)
     if not 1 <= count <= MOST:
-        raise _Wrong(f"k must be from 1 to {MOST}, not {count}")
+        raise Wrong(f"k must be from 1 to {MOST}, not {count}")
     return count
 
 
-def _whole(name: str, value: Any) -> int:
+def whole(name: str, value: Any) -> int:
+    """A whole number that is not negative."""
     try:
         number = float(value)
         if isinstance(value, bool) or number != int(number):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise _Wrong(f"{name} must be a whole number, not {value!r:.60}") from None
+        raise Wrong(f"{name} must be a whole number, not {value!r:.60}") from None
     if number < 0:
-        raise _Wrong(f"{name} must not be negative, as {value!r:.60} is")
+        raise Wrong(f"{name} must not be negative, as {value!r:.60} is")
     return int(number)
 
 
@@ -175,4 +154,4 @@ def _moment(name: str, value: Any, now: float, *, end: bool = False) -> float:
             if end and len(given) <= 10:  # a day is meant up to its end
                 moment += datetime.timedelta(days=1)
             return moment.timestamp()
-    raise _Wrong(f"{name} must be a date such as 2025-03-01 or an age such as '7 days', not {value!r:.60}")
+    raise Wrong(f"{name} must be a date such as 2025-03-01 or an age such as '7 days', not {value!r:.60}")

@@ -8,11 +8,26 @@ from smolagents import Tool
 
 
 class StepTool(Tool):
-    """Lets the agent read a step of its own again, whole. It holds the live memory, so it cannot be saved.
+    """Lets the agent read a step of its own again, whole, also one that was dropped. It cannot be saved.
+
+    Built before the agent it needs nothing: the session that is attached to the agent makes itself known to it.
+    Without a session it reads what is in memory.
 
     Args:
-        memory: The agent's memory (`agent.memory`).
-        session: The Session that journals it: it has what callbacks cut. Left out, the memory's own, if it has one.
+        memory: The agent, its memory, or the Session that journals it.
+        session: The Session: it has what callbacks cut and dropped. Left out, the one that is attached.
+
+    >>> from smolagents import CodeAgent
+    >>> from smolagents_memory import KeepRecentSteps, Session, StepTool
+    >>> from smolagents_memory.testing import ScriptedModel, code
+    >>> script = [code("print('page one')"), code("print('page two')"), code("final_answer(original_step(1))")]
+    >>> agent = CodeAgent([StepTool()], ScriptedModel(script), step_callbacks=[KeepRecentSteps(1)], verbosity_level=0)
+    >>> with Session("reader").attach(agent):
+    ...     print(agent.run("Read."))
+    Execution logs:
+    page one
+    Last output from code snippet:
+    None
     """
 
     name = "original_step"
@@ -30,9 +45,16 @@ class StepTool(Tool):
 
     def forward(self, step: int, start: Any = None) -> str:
         """The step's text, at most some 20,000 characters of it at a time."""
-        from smolagents_memory.tools.replies import step_answer
+        from smolagents_memory.tools.originals import step_answer
 
-        return step_answer(self.memory, self.session or getattr(self.memory, "session", None), step, start)
+        return step_answer(self.memory, self.session, step, start)
+
+    def attached(self, agent: Any, session: Any) -> None:
+        """A session was attached to the agent whose tool this is."""
+        if self.session is None and not hasattr(self.memory, "transcript"):
+            self.session = session
+        if self.memory is None:
+            self.memory = agent
 
     def to_dict(self) -> dict[str, Any]:
         """Refused: the steps it reads live in this process."""

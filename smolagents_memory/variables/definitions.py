@@ -16,7 +16,8 @@ from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from smolagents_memory.upstream import is_class_of_code, made_by_code, source_of
-from smolagents_memory.variables.sources import Refused, bare, is_dunder, top_level
+from smolagents_memory.variables.allowed import Refused, bare, is_dunder
+from smolagents_memory.variables.sources import top_level
 
 
 NO_SOURCE = "its source could not be found"

@@ -10,18 +10,16 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from smolagents_memory.codec.blobs import Blobs
-from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Later, Node, Write
-from smolagents_memory.codec.objects import body_of, read_fields, write_fields
+from smolagents_memory.codec.graph import TAG, Encoder, Node, Write
+from smolagents_memory.codec.objects import body_of, write_fields
 from smolagents_memory.codec.placeholders import type_name
-from smolagents_memory.codec.values import READERS, find_writer
+from smolagents_memory.codec.values import find_writer
 from smolagents_memory.variables.definitions import Definition, Definitions, own_attributes
+from smolagents_memory.variables.vetting import built_in, heap_classes
 
 
-Define = Callable[[Any], Any]
 _LOST = "lost"
-_HEAPTYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that was made by a class statement
-_BODIES: tuple[Any, ...] = (str, int, float, bytes, tuple, frozenset, list, dict, set)
-_FILLED: dict[Any, Callable[[Any, Any], object]] = {list: list.extend, dict: dict.update, set: set.update}
+BODIES: tuple[Any, ...] = (str, int, float, bytes, tuple, frozenset, list, dict, set)
 
 
 @dataclass
@@ -55,7 +53,7 @@ class Part:
             return {TAG: "ref", "n": label}
         if tag == _LOST:
             self.lost.append(node["why"])
-        elif tag in ("own-class", "own-function"):
+        elif tag in ("own-class", "own-function", "own-object"):
             self.uses.add(node["d"])
         if isinstance(node.get("at"), str):
             self.blobs.add(node["at"])
@@ -88,8 +86,9 @@ def why_lost(part: Part, shared: Mapping[int, Part]) -> str:
 
 def itself(part: Part, shared: Mapping[int, Part]) -> dict[str, Node]:
     """The tagged node that a part is, also where it refers to it; empty where it is plain data."""
-    node = part.node
-    while isinstance(node, dict) and node.get(TAG) == "ref" and node["n"] in shared:
+    node, seen = part.node, set()
+    while isinstance(node, dict) and node.get(TAG) == "ref" and node["n"] in shared and node["n"] not in seen:
+        seen.add(node["n"])
         node = shared[node["n"]].node
     return node if isinstance(node, dict) and TAG in node else {}
 
@@ -164,85 +163,16 @@ def _write_object(definition: Definition, encoder: Encoder, value: Any, depth: i
     node: dict[str, Node] = {"d": definition.number, "c": encoder.node(cls, depth + 1)}
     if isinstance(value, Enum):
         return {**node, "value": encoder.node(value.value, depth + 1)}
-    built_in = _built_in(cls)
-    if not isinstance(value, BaseException) and built_in not in (object, *_BODIES):
-        raise TypeError(f"it is built on {built_in.__module__}.{built_in.__qualname__}")
-    if any(vars(base).get("__slots__") for base in cls.__mro__ if base.__flags__ & _HEAPTYPE):
+    base = built_in(cls)
+    if not isinstance(value, BaseException) and base not in (object, *BODIES):
+        raise TypeError(f"it is built on {base.__module__}.{base.__qualname__}")
+    if any(vars(base).get("__slots__") for base in heap_classes(cls)):
         raise TypeError("its class has __slots__")
+    if any("__del__" in vars(base) for base in heap_classes(cls)):
+        raise TypeError("its class has __del__, which Python itself would run")
     if isinstance(value, BaseException):
         node["args"] = [encoder.node(each, depth + 1) for each in value.args]
-    elif built_in in _BODIES:
-        node.update({"base": built_in.__name__, "body": encoder.node(body_of(built_in, value), depth + 1)})
+    elif base in BODIES:
+        node.update({"base": base.__name__, "body": encoder.node(body_of(base, value), depth + 1)})
     held = own_attributes(value)
     return {**node, "v": write_fields(encoder, held.items(), depth)} if held else node
-
-
-def _built_in(cls: type) -> Any:
-    """The class of Python's own, written in C, that a class is built on."""
-    return next(base for base in cls.__mro__ if not base.__flags__ & _HEAPTYPE)
-
-
-# -- reading -------------------------------------------------------------------------------------------------------
-
-
-class NamespaceDecoder(Decoder):
-    """Reads what `NamespaceEncoder` wrote; `made` holds what the definitions gave, by their numbers."""
-
-    def __init__(self, made: Mapping[int, Any], records: Mapping[int, Any], blobs: Mapping[str, bytes]) -> None:
-        own = {
-            "own-class": self._read_class,
-            "own-function": lambda decoder, node, define: made[node["d"]],
-            "own-object": self._read_object,
-        }
-        super().__init__({**READERS, **own}, blobs)
-        self._made, self._records = made, records
-
-    def read(self, parts: list[Part], shared: Mapping[int, Part]) -> list[Any]:
-        """The values of these parts, as one graph."""
-        needed = closure(parts, shared)
-        more = [[label, part.node] for label, part in reversed(needed.items())]
-        values = self.decode({TAG: "graph", "root": [part.node for part in parts], "more": more})
-        return list(values)
-
-    def _read_class(self, decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-        cls, record = define(self._made[node["d"]]), self._records[node["d"]]
-        for base in node.get("bases", ()):
-            decoder.value(base)
-        held = {name: decoder.value(each) for name, each in node.get("v", {}).items()}
-        if record["kind"] == "namedtuple":
-            cls._field_defaults = held
-            cls.__new__.__defaults__ = tuple(held.values())
-            return cls
-        for name, value in held.items():
-            type.__setattr__(cls, name, value)
-            if isinstance(value, Later):
-                decoder.when_built(value, partial(type.__setattr__, cls, name))
-        if "dataclass" in record and "__dataclass_fields__" not in vars(cls):
-            dataclass(**record["dataclass"])(cls)
-        return cls
-
-    def _read_object(self, decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-        cls: Any = self._made[node["d"]]
-        decoder.value(node["c"])  # what the class itself holds
-        if "value" in node:
-            return cls(decoder.value(node["value"]))
-        if "base" in node:
-            target = _read_body(decoder, node, cls, define)
-        elif "args" in node:
-            target = define(_built_in(cls).__new__(cls))
-            args = decoder.value(node["args"])
-            decoder.when_built(Later(lambda: args), partial(BaseException.__setattr__, target, "args"))
-        else:
-            target = define(object.__new__(cls))
-        return target if isinstance(target, Later) else read_fields(decoder, target, node.get("v", {}))
-
-
-def _read_body(decoder: Decoder, node: dict[str, Any], cls: Any, define: Define) -> Any:
-    base = next(each for each in _BODIES if each.__name__ == node["base"])
-    target = define(base.__new__(cls)) if base in _FILLED else None
-    plain = decoder.value(node["body"])
-    if target is None:
-        return Later(lambda: base.__new__(cls, plain.value)) if isinstance(plain, Later) else base.__new__(cls, plain)
-    # when everything in it is built; never by a method of the agent's own class
-    decoder.when_built(Later(lambda: plain), partial(_FILLED[base], target))
-    return target

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.graph import TAG
 from smolagents_memory.upstream import MADE_IN, Namespace, keep_source, namespace_of, reason_of
-from smolagents_memory.variables.document import NamespaceDecoder, Part, closure, itself
-from smolagents_memory.variables.sources import Refused, bare, names_needed
+from smolagents_memory.variables.allowed import Refused, bare, is_dunder, without_annotations
+from smolagents_memory.variables.document import Part, closure, itself
+from smolagents_memory.variables.rebuilding import NamespaceDecoder
+from smolagents_memory.variables.sources import imported
+from smolagents_memory.variables.vetting import annotation, check_bases
 
 
 FORMAT = 1
@@ -51,8 +56,9 @@ class RestoreReport:
 def restore_variables(agent: Any, folded: Mapping[str, Any], blobs: Mapping[str, bytes]) -> RestoreReport:
     """Bring back what `fold` gave, into an agent whose `run()` has sent tools and variables, or into a fresh one.
 
-    Imports and definitions go through the agent's own executor, so that what it allows still holds. Nothing else is
-    run: values come back as data, also those of class bodies.
+    Imports and definitions go through the agent's own executor, so that what it allows still holds. Nothing that the
+    data defines is run: values come back as data, also those of class bodies. No name of a tool or of Python's own is
+    bound anew, whatever is kept under it.
     """
     report = RestoreReport(missing=dict(folded.get("missing", {})))
     executor = getattr(agent, "python_executor", None)
@@ -77,7 +83,13 @@ def restore_variables(agent: Any, folded: Mapping[str, Any], blobs: Mapping[str,
     if folded.get("trouble"):
         report.trouble = f"The newest changes of the Python variables could not be kept ({folded['trouble']})."
     with namespace.ready(agent):
-        _Restoring(namespace, folded, blobs, report).run(agent.state)
+        try:
+            _Restoring(namespace, folded, blobs, report).run(agent.state)
+        except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+            why = f"{type(error).__name__}: {str(error)[:120]}"
+            report.trouble = (
+                f"What was kept of the Python variables is damaged ({why}): not all of it was brought back."
+            )
     return report
 
 
@@ -98,19 +110,23 @@ class _Restoring:
         """Bring all of it back, beside the variables that this run was given."""
         state, tools = self.namespace.variables, self.namespace.functions
         for name in self.folded.get("overridden", {}):
-            state.pop(name, None)  # what run() sends under this name is not what the agent's code had made of it
+            if not self.namespace.is_taken(name):
+                state.pop(name, None)  # what run() sends under this name is not what the agent's code had made of it
         self._make_way(sent)
         for name, statement in self.folded.get("imports", {}).items():
             self._import(name, statement)
-        before = dict(state)
+        before = [(each, dict(each)) for each in (state, tools)]
         for number in sorted(self.records):
             self._define(number)
-        for name in [name for name in state if name not in before]:
-            del state[name]  # bound by a definition only; what was bound to it at the end follows
-        state.update(before)
+        for each, known in before:
+            for name in [name for name in each if name not in known]:
+                del each[name]  # bound by a definition only; what was bound to it at the end follows
+            each.update(known)
         self._bind_values()
         for name, number in self.folded.get("functions", {}).items():
-            if number in self.made:
+            if why := self._why_no_name(name):
+                self._miss(name, why)
+            elif isinstance(self.made.get(number), FunctionType):
                 tools[name] = self.made[number]
                 self.report.restored[name] = "function"
             else:
@@ -123,11 +139,16 @@ class _Restoring:
         for name in given:
             if self.parts.pop(name, None) or self.report.missing.pop(name, None):
                 self.report.restored[name] = "given by this run"
-        for name in [name for name in self.parts if self.namespace.is_tool(name)]:
-            self._miss(name, "a tool has this name now")
+        for name in list(self.parts):
+            if why := self._why_no_name(name):
+                self._miss(name, why)
+
+    def _why_no_name(self, name: str) -> str:
+        odd = not name.isidentifier() or is_dunder(name)
+        return self.namespace.is_taken(name) or ("no name of a variable" if odd else "")
 
     def _miss(self, name: str, why: str) -> None:
-        self.report.missing[name] = why
+        self.report.missing[name] = why or "it cannot be brought back"
         self.report.restored.pop(name, None)
         self.parts.pop(name, None)
 
@@ -135,9 +156,16 @@ class _Restoring:
 
     def _import(self, name: str, statement: str) -> None:
         try:
-            body = ast.parse(statement).body
-            if len(body) != 1 or not isinstance(body[0], (ast.Import, ast.ImportFrom)):
-                raise Refused("it is no import")
+            module, of_it = imported(statement, name)
+            found = vars(sys.modules.get(module, object)).get(of_it or "")
+            if (why := self.namespace.is_taken(name)) and not self.namespace.is_what_it_has(name, found):
+                self._miss(name, why)
+                return
+            if self.namespace.allows_all() and not self.namespace.names_it(module):  # bound, but never run
+                if module not in sys.modules:
+                    raise Refused("it is not loaded, and only '*' authorises it")
+                if of_it is not None and of_it not in vars(sys.modules[module]):
+                    raise Refused(f"it has no {of_it}")
             self.namespace.run(statement)
         except Exception as error:  # noqa: BLE001 — a module may do anything while it is imported
             self._miss(name, f"{statement!r} failed: {reason_of(error)}")
@@ -164,12 +192,16 @@ class _Restoring:
             made = self.namespace.variables[name] = namedtuple(name, record["fields"], module=MADE_IN)
             return made
         source = bare(record["source"], keep_values=True)
-        for name_needed in names_needed(source):  # the executor would take the name that looks most like it
-            if not self.namespace.knows(name_needed):
-                raise Refused(f"{name_needed} is not defined")
+        annotations: dict[str, ast.expr] = {}
+        definition = ast.parse(source).body[0]
+        if isinstance(definition, ast.ClassDef):
+            check_bases(definition, self.namespace.find, set(map(id, self.made.values())))
+            text, annotations = without_annotations(source)
+        else:
+            text = source
         place = self.namespace.functions if record["kind"] == "function" else self.namespace.variables
         before = place.get(name, _ABSENT)
-        self.namespace.run(source)
+        self.namespace.run(text)
         made = place[name]
         if made is before:
             raise Refused("its definition gave nothing new")
@@ -179,6 +211,8 @@ class _Restoring:
                 place[name] = before
         else:
             keep_source(made, source)
+            for each, node in annotations.items():
+                made.__annotations__[each] = annotation(node, self.namespace.find)
         return made
 
     # -- values ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from smolagents_memory._log import logger
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.placeholders import NotKept
 from smolagents_memory.codec.values import new_decoder, new_encoder
-from smolagents_memory.upstream import send_tools
+from smolagents_memory.upstream import hiding, send_tools
 from smolagents_memory.variables.capture import ExecutorCapture
 from smolagents_memory.variables.capture import fold as fold_variables
 from smolagents_memory.variables.restore import RestoreReport, restore_variables
@@ -109,7 +109,10 @@ def decoded_state(deltas: Iterable[dict[str, Any]], blobs: Mapping[str, bytes]) 
     state = {}
     for name, node in folded_state(deltas):
         try:
-            state[new_decoder(blobs).decode(name)] = new_decoder(blobs).decode(node)
+            known = new_decoder(blobs).decode(name)
+            if not isinstance(known, str):
+                raise DecodeError("its name is no text")
+            state[known] = new_decoder(blobs).decode(node)
         except DecodeError as error:
             state[str(name)] = NotKept("value", str(error))
     return state
@@ -119,6 +122,7 @@ def restore_runtime(agent: Any, deltas: list[dict[str, Any]], blobs: Mapping[str
     """Bring an agent's state and variables back; the report names what could not be."""
     state = decoded_state(deltas, blobs)
     missing = {name: str(value) for name, value in state.items() if isinstance(value, NotKept)}
+    missing.update(hiding(agent, state))
     agent.state.update({name: value for name, value in state.items() if name not in missing})
     report = RestoreReport()
     executor = getattr(agent, "python_executor", None)

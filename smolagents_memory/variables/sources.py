@@ -1,21 +1,14 @@
-"""Reading the source of an agent's code: what it imports and deletes, and which definitions may be run again."""
+"""Reading the source of an agent's code: what it imports and deletes."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-
-# calling these with literals does nothing but make a value
-_MAKERS = {"bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"}
-_RUN_BY_SUBCLASSES = {"__init_subclass__", "__class_getitem__", "__mro_entries__"}
-
-
-class Refused(Exception):
-    """A definition that is not run again; says why."""
+from smolagents_memory.variables.allowed import Refused
 
 
 def top_level(code: str) -> list[ast.stmt]:
@@ -49,6 +42,22 @@ def find_imports(code: str) -> dict[str, tuple[str, str, str | None]]:
     return found
 
 
+def imported(statement: str, name: str) -> tuple[str, str | None]:
+    """The module that a stored import names, and what of it or None, if it binds this name alone."""
+    body = ast.parse(statement).body
+    one = body[0] if len(body) == 1 else None
+    if not isinstance(one, (ast.Import, ast.ImportFrom)) or len(one.names) != 1:
+        raise Refused("it is no import")
+    alias = one.names[0]
+    if (alias.asname or alias.name) != name:
+        raise Refused(f"it binds {alias.asname or alias.name}")
+    if isinstance(one, ast.Import):
+        return alias.name, None
+    if one.level or not one.module:
+        raise Refused("it is an import from beside")
+    return one.module, alias.name
+
+
 def _aliases(statement: ast.ImportFrom) -> Iterator[ast.alias]:
     for alias in statement.names:
         if alias.name != "*":
@@ -74,90 +83,3 @@ def deleted_names(code: str) -> set[str]:
     """The names that `del` statements of a code action name."""
     statements = [each for each in top_level(code) if isinstance(each, ast.Delete)] if "del" in code else []
     return {target.id for each in statements for target in each.targets if isinstance(target, ast.Name)}
-
-
-# -- what may be run again -----------------------------------------------------------------------------------------
-
-
-def bare(source: str, *, keep_values: bool = False) -> str:
-    """The definition without decorators and values; Refused where defining it again might call something.
-
-    `keep_values` refuses values that would have to be worked out: an enum is nothing without its values.
-    """
-    body = ast.parse(source).body
-    if len(body) != 1 or not isinstance(body[0], (ast.FunctionDef, ast.ClassDef)):
-        raise Refused("it is no definition of a function or class")
-    definition = body[0]
-    if isinstance(definition, ast.FunctionDef):
-        _check_function(definition, "its defaults call")
-    else:
-        _check_class(definition, keep_values=keep_values)
-    return ast.unparse(definition)
-
-
-def _check_function(function: ast.FunctionDef, what: str) -> None:
-    function.decorator_list = []
-    defaults = [*function.args.defaults, *(each for each in function.args.kw_defaults if each is not None)]
-    _refuse_calls(defaults, what)
-
-
-def _check_class(cls: ast.ClassDef, *, keep_values: bool) -> None:
-    cls.decorator_list = []
-    _refuse_calls([*cls.bases, *(keyword.value for keyword in cls.keywords)], "its class body calls")
-    for statement in cls.body:
-        if isinstance(statement, ast.FunctionDef):
-            if statement.name in _RUN_BY_SUBCLASSES:
-                raise Refused(f"its method {statement.name} would run again when its subclasses are defined")
-            _check_function(statement, "its class body calls")
-        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            _check_value(statement, keep=keep_values)
-        elif not isinstance(statement, (ast.Pass, ast.Expr)):
-            raise Refused(f"its class body holds {type(statement).__name__}")
-        else:
-            _refuse_calls([statement], "its class body calls")
-
-
-def names_needed(source: str) -> list[str]:
-    """The names that must be there when a class is defined: those in its bases and annotations."""
-    definition = ast.parse(source).body[0]
-    if not isinstance(definition, ast.ClassDef):
-        return []
-    asked = [*definition.bases, *(each.annotation for each in definition.body if isinstance(each, ast.AnnAssign))]
-    return [inner.id for each in asked for inner in ast.walk(each) if isinstance(inner, ast.Name)]
-
-
-def _check_value(statement: ast.Assign | ast.AnnAssign, *, keep: bool) -> None:
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    _refuse_calls([statement], "its class body calls")
-    if not all(isinstance(target, ast.Name) for target in targets):
-        raise Refused("its class body changes something outside it")
-    if statement.value is None or _is_literal(statement.value):
-        return
-    dunder = [target.id for target in targets if isinstance(target, ast.Name) and is_dunder(target.id)]
-    if dunder or keep:
-        raise Refused(f"its class body works out a value for {(dunder or ['a member'])[0]}")
-    statement.value = ast.Constant(None)  # the value comes back as data
-
-
-def _refuse_calls(nodes: Iterable[ast.AST], what: str) -> None:
-    for node in nodes:
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Call) and not _makes_a_value(inner):
-                raise Refused(f"{what} {ast.unparse(inner.func)[:80]}(...)")
-
-
-def _makes_a_value(call: ast.Call) -> bool:
-    known = isinstance(call.func, ast.Name) and call.func.id in _MAKERS
-    return known and not call.keywords and all(map(_is_literal, call.args))
-
-
-def _is_literal(node: ast.AST) -> bool:
-    try:
-        ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True
-
-
-def is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")

@@ -122,7 +122,7 @@ def test_tool_names_choose_what_counts():
         call("final_answer", answer="x"),
     ]
     for tools, expected in (("broken", [4]), (["look"], []), (["look", "broken"], [2])):
-        agent = calling_agent(script, step_callbacks=[AlertOnFailures(tools=tools, threshold=2)])
+        agent = calling_agent(script, step_callbacks=[AlertOnFailures(r"\b5\d\d\b", 2, tools=tools)])
         agent.run("Watch.")
         assert alerted(agent) == expected, tools
 
@@ -130,7 +130,7 @@ def test_tool_names_choose_what_counts():
 def test_tool_names_are_found_in_code_too():
     script = [code("look('500')"), code("x = 500\nprint(x)"), code("broken()"), code("final_answer('done')")]
     agent = code_agent(
-        script, tools=[Look(), Broken()], step_callbacks=[AlertOnFailures(tools=["look", "broken"], threshold=2)]
+        script, tools=[Look(), Broken()], step_callbacks=[AlertOnFailures(r"\b5\d\d\b", 2, tools=["look", "broken"])]
     )
     agent.run("Watch.")
     assert alerted(agent) == [3]
@@ -309,3 +309,18 @@ def test_arguments_of_any_kind_can_be_compared():
 def test_a_loop_of_nothing_is_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         AlertOnLoops(**options)
+
+
+def test_an_alert_prints_as_one_line(capsys):
+    agent = run([500] * 3, AlertOnFailures(on_alert=print))
+    assert capsys.readouterr().out == f"failures at step 3: {ALERT}\n"
+    agent = calling_agent(
+        [*[call("look", place="a\nb")] * 3, call("final_answer", answer="x")],
+        step_callbacks=[AlertOnLoops(on_alert=lambda alert: print(f"{alert}|{[alert]}"))],
+        name="scout",
+        description="Looks.",
+    )
+    agent.run("Look.")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"loop at step 3 of 'scout': {LOOP}|[")
+    assert len(line) < 600

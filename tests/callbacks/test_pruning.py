@@ -8,11 +8,12 @@ import pytest
 from callback_runs import calling_agent, check_sent, code_agent, logged, summarizer, tasks
 from hypothesis import given
 from hypothesis import strategies as st
-from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep, TaskStep
+from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, PlanningStep, SystemPromptStep, TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
 from smolagents_memory import (
     DropInputMessages,
+    FitTokenBudget,
     KeepRecentSteps,
     NoteStep,
     ObservedMemory,
@@ -365,3 +366,25 @@ def test_summaries_outlive_the_window():
 def test_summaries_of_nothing_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         SummarizeOldSteps(**options)
+
+
+def test_system_messages_that_were_added_stay():
+    """A prompt of its own, a note under the system's role, and a step of one's own class that shows such a message."""
+
+    class Rule(MemoryStep):
+        def to_messages(self, summary_mode=False):
+            return [ChatMessage(MessageRole.SYSTEM, [{"type": "text", "text": "Never buy."}])]
+
+    for callback in (KeepRecentSteps(2), KeepRecentSteps(max_messages=4), FitTokenBudget(1500, down_to=0.5)):
+        agent = code_agent(counting(8), step_callbacks=[callback], max_steps=20)
+        added = [
+            SystemPromptStep("Be kind."),
+            NoteStep("Answer in French.", role=MessageRole.SYSTEM),
+            Rule(),
+            NoteStep("It rained."),
+        ]
+        agent.memory.steps += added
+        agent.run("Count.", reset=False)
+        held = [step for step in agent.memory.steps if any(step is each for each in added)]
+        assert held == added[:3], callback
+        assert all(text in agent.model.calls[-1].text for text in ("Be kind.", "Answer in French.", "Never buy."))

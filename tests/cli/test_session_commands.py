@@ -12,7 +12,7 @@ from agents import code_agent, photo
 from program import command
 from sqlalchemy.engine import make_url
 
-from smolagents_memory import Session, SessionManager, load_memory
+from smolagents_memory import KeepRecentSteps, Session, SessionManager, TruncateObservations, load_memory
 from smolagents_memory.testing import code
 
 
@@ -74,6 +74,29 @@ def test_export_import_fork_and_stats_agree(place: Path) -> None:
     assert of_session["steps"] == of_file["steps"]
     assert "total steps" in command("stats", "done", cwd=place).stdout
     assert "begins with 2 steps" in command("fork", "done", "again", "--at", "1", cwd=place).stdout
+
+
+def test_what_was_cut_and_dropped_is_shown_replayed_and_exported_on_request(tmp_path: Path) -> None:
+    lean = [TruncateObservations(60), KeepRecentSteps(1)]
+    agent = code_agent(
+        [*(code(f"print('page {n} ' + 'x' * 90)") for n in (1, 2)), code("final_answer(0)")],
+        planning_interval=None,
+        step_callbacks=lean,
+    )
+    with Session("lean", tmp_path / "agent_memory").attach(agent):
+        agent.run("Read.")
+    shown = command("show", "lean", cwd=tmp_path).stdout
+    for told in (shown, command("replay", "lean", cwd=tmp_path).stdout):
+        assert all(f"page {n} " + "x" * 90 in told for n in (1, 2))
+    assert "4 steps, each as it came; of these 2 were dropped" in " ".join(shown.split())
+    steps = as_json("show", "lean", cwd=tmp_path)["steps"]
+    assert [(step["left"], step["run"]) for step in steps] == [
+        ("as it came", 1), ("dropped", 1), ("dropped", 1), ("as it came", 1),
+    ]  # fmt: skip
+    as_json("export", "lean", "some.jsonl", cwd=tmp_path)
+    as_json("export", "lean", "all.jsonl", "--all", cwd=tmp_path)
+    assert len(load_memory(tmp_path / "some.jsonl").steps) == 2
+    assert "x" * 90 in load_memory(tmp_path / "all.jsonl").steps[2].observations
 
 
 def test_delete_asks_first_and_purges_on_request(place: Path) -> None:

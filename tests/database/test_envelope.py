@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, select, update
 
-from smolagents_memory import DecodeError, EnhancedAgentMemory, NewerFormatError, Place, PlaceError, Session
+from smolagents_memory import (
+    DecodeError,
+    EnhancedAgentMemory,
+    MemoryLossWarning,
+    NewerFormatError,
+    Place,
+    PlaceError,
+    Session,
+)
+from smolagents_memory.database import envelope as envelope_module
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import Associated, Envelope, Spot
+from smolagents_memory.database.envelope import VERSION, Associated, Envelope, Spot
 from smolagents_memory.testing import code, explain_difference
 
 
@@ -206,3 +216,71 @@ def test_a_sealed_value_that_was_moved_does_not_open() -> None:
         envelope.unpack_bytes(sealed, SPOT._replace(owner="another session"))
     with pytest.raises(Wrong):
         Envelope("another place", TinyCipher()).unpack_bytes(sealed, SPOT)
+
+
+# -- what a value unpacks to is bounded by its bytes ---------------------------------------------------------------
+
+
+def bomb(size: int, spot: Spot = SPOT) -> bytes:
+    """A value that says of itself that it is a million bytes of nothing, and more: its checksum is right."""
+    deflate = zlib.compressobj(9)
+    content = b"".join(deflate.compress(bytes(1 << 20)) for _ in range(size >> 20)) + deflate.flush()
+    return envelope_module._HEAD.pack(VERSION, 1, envelope_module._checksum(VERSION, 1, spot, content)) + content
+
+
+def test_a_small_value_that_unpacks_to_half_a_gigabyte_is_refused_in_no_memory() -> None:
+    data = bomb(1 << 29)
+    assert len(data) < 1 << 22
+    tracemalloc.start()
+    with pytest.raises(DecodeError, match=r"bytes would be more than .* when unpacked, and are not read"):
+        Envelope().unpack_bytes(data, SPOT)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 29
+
+
+def test_many_of_them_in_one_transaction_are_no_more_than_one() -> None:
+    data, envelope, read = bomb(64 << 20), Envelope(), 0
+    with pytest.raises(DecodeError, match="are not read"):
+        for _ in range(40):
+            read += len(envelope.unpack_bytes(data, SPOT))
+    assert read < 40 * (64 << 20) / 4
+    assert len(Envelope().unpack_bytes(data, SPOT)) == 64 << 20  # another transaction, which older packages wrote
+
+
+def test_what_this_package_packs_is_always_within_the_bound() -> None:
+    """However well it could be packed: no number of values takes the room of old ones."""
+    envelope = Envelope()
+    envelope._room = 0
+    for size in (0, 100, 3_000, 100_000, 5_000_000):
+        for content in (bytes(size), b"abc" * (size // 3), b"one line of a log, again and again\n" * (size // 35)):
+            assert envelope.unpack_bytes(Envelope().pack_bytes(content, SPOT), SPOT) == content
+
+
+def test_a_packed_value_that_is_cut_short_or_goes_on_is_damage() -> None:
+    packed = zlib.compress(b"abc" * 1000)
+    for content in (packed[:-5], packed + b"more"):
+        checksum = envelope_module._checksum(VERSION, 1, SPOT, content)
+        with pytest.raises(DecodeError):
+            Envelope().unpack_bytes(envelope_module._HEAD.pack(VERSION, 1, checksum) + content, SPOT)
+
+
+@pytest.mark.parametrize("value", [None, "text", 10**11, 1.5])
+def test_a_value_that_is_no_bytes_is_damage(value: Any) -> None:
+    with pytest.raises(DecodeError, match="bytes were expected"):
+        Envelope().unpack_bytes(value, SPOT)
+    with pytest.raises(DecodeError):
+        envelope_module.from_key(value)
+
+
+def test_a_session_with_such_a_value_is_read_without_it(tmp_path: Path) -> None:
+    agent = code_agent([code("final_answer(42)")], planning_interval=None)
+    with Session("s", tmp_path).attach(agent):
+        agent.run("go")
+    with Database.at(tmp_path).writing() as connection:
+        number = connection.execute(select(func.max(tables.records.c.number))).scalar_one()
+        spot = Spot("session_records", "s", number, "fields")
+        newest = update(tables.records).where(tables.records.c.number == number)
+        connection.execute(newest.values(fields=bomb(1 << 29, spot)))
+    with pytest.warns(MemoryLossWarning, match="are not read"):
+        assert len(Session("s", tmp_path).steps()) == 1

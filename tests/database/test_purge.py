@@ -6,21 +6,31 @@ import random
 import sqlite3
 import string
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agents import code_agent, fail
+from databases import emptied
 from PIL import Image
 from smolagents import CodeAgent
-from sqlalchemy import select, text
+from sqlalchemy import create_engine, select, text
 
-from smolagents_memory import Session, SessionManager, SessionStorageError
+from smolagents_memory import (
+    EnhancedAgentMemory,
+    Session,
+    SessionManager,
+    SessionStorageError,
+    SmolagentsMemoryError,
+    SqlStore,
+)
 from smolagents_memory.database import maintenance, tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.migrating import backup_path, copy_sqlite
+from smolagents_memory.database.opened import WAIT, Opened
+from smolagents_memory.database.places import Place
 from smolagents_memory.testing import ScriptedModel, code
 
 
@@ -224,3 +234,88 @@ def test_a_transaction_that_began_before_the_deletion_prevents_it_on_postgres(
             manager.purge()
     manager.purge()
     Database.at(url).close()
+
+
+# -- a purge that is prevented says so soon ------------------------------------------------------------------------
+
+PURGES: dict[str, Callable[[Any], Any]] = {
+    "sessions": lambda url: SessionManager(url).purge,
+    "store": lambda url: SqlStore(url).purge,
+    "memories": lambda url: EnhancedAgentMemory(url, embedder=_lengths).purge,
+}
+
+
+def _lengths(texts: list[str]) -> list[list[float]]:
+    return [[float(len(text)), 1.0] for text in texts]
+
+
+@pytest.mark.parametrize("who", ["a reader", "a writer"])
+@pytest.mark.parametrize("purge", PURGES)
+def test_who_prevents_a_purge_is_named_soon(
+    purge: str, who: str, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Others that write wait a minute for each other; a purge does not."""
+    monkeypatch.setattr(maintenance, "_PATIENCE", 1)
+    other_session(url)
+    with SqlStore(url) as store:
+        store.add("k", "v")
+    place = Database.at(url)
+    place.close()
+    caplog.set_level("INFO")
+    purging = PURGES[purge](url)
+    with _held_open(url, "BEGIN" if who == "a reader" or not place.sqlite else "BEGIN IMMEDIATE", who) as connection:
+        assert connection is not None
+        began = time.monotonic()
+        try:
+            purging()
+            told = caplog.text
+        except SmolagentsMemoryError as error:
+            told = str(error)
+        assert time.monotonic() - began < WAIT / 4
+    assert "could not be purged" in told or "stay until purge runs again" in told
+    PURGES["sessions"](url)()
+
+
+@contextmanager
+def _held_open(url: str, begin: str, who: str) -> Iterator[Any]:
+    """Somebody else's transaction, who looked at something, or wrote something, and went for coffee."""
+    engine = create_engine(Place(url).url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(begin)
+        connection.exec_driver_sql("SELECT count(*) FROM sessions").fetchall()
+        if who == "a writer":
+            connection.exec_driver_sql("UPDATE blobs SET data = data")
+            connection.exec_driver_sql("UPDATE memory_items SET uses = uses")
+        yield connection
+        connection.exec_driver_sql("ROLLBACK")
+    engine.dispose()
+
+
+def test_a_purge_leaves_nobody_else_impatient_on_postgres(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections are shared: whoever has that of a purge waits as long as everybody."""
+    url = emptied(postgres)
+    monkeypatch.setattr(maintenance, "_PATIENCE", 1)
+    other_session(url)
+    SessionManager(url).purge()
+    connections = [Database.at(url).engine.connect() for _ in range(4)]
+    assert {each.execute(text("SHOW lock_timeout")).scalar() for each in connections} == {"0"}
+    for each in connections:
+        each.close()
+
+
+def test_a_writer_waits_as_long_as_ever_after_a_purge_on_sqlite(sqlite_url: str) -> None:
+    other_session(sqlite_url)
+    database = Database.at(sqlite_url)
+    with database.writing(wait=2) as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 2_000
+    with database.writing() as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 1000 * WAIT
+
+
+def test_opening_what_is_there_waits_for_no_writer(sqlite_url: str) -> None:
+    other_session(sqlite_url)
+    Opened.forget_all()
+    with _held_open(sqlite_url, "BEGIN IMMEDIATE", "a writer"):
+        began = time.monotonic()
+        assert SessionManager(sqlite_url).list_sessions() == ["other"]
+        assert time.monotonic() - began < WAIT / 4

@@ -26,6 +26,8 @@ DAMAGE = {
     "vector, no number": VECTOR.format("zeroblob(60) || x'0000c07f'"),
     "vector, a huge number": VECTOR.format("x'0000007f' || zeroblob(60)"),
     "vector, a small one": VECTOR.format("x'0000003e' || zeroblob(60)"),
+    "vector, in how many parts": VECTOR.split(" SET ")[0]
+    + f" SET parts = 'many' WHERE item_id = (SELECT id FROM memory_items WHERE {ITEM})",
     "vector, cut": VECTOR.format("x'0000'"),
 }
 

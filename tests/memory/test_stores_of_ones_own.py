@@ -9,7 +9,6 @@ from test_memories_conform import FourMethods, SixMethods
 from smolagents_memory import (
     EnhancedAgentMemory,
     InMemoryStore,
-    StoreUnavailableError,
     UnsupportedValueError,
     VectorMemoryStore,
 )
@@ -81,7 +80,7 @@ def test_what_the_second_store_refuses_is_written_nowhere():
 
         def add_many(self, items):
             if self.down:
-                raise StoreUnavailableError("it is down")
+                raise UnsupportedValueError("it takes no such text")
             return super().add_many(items)
 
     vectors = Down()
@@ -89,7 +88,7 @@ def test_what_the_second_store_refuses_is_written_nowhere():
     memory.remember("the first text", key="k")
     vectors.down = True
     for key in ("k", "new"):
-        with pytest.raises(StoreUnavailableError):
+        with pytest.raises(UnsupportedValueError):
             memory.remember("another text", key=key)
     assert memory.long_term.get("k").value == "the first text"
     assert memory.long_term.get("new") is None

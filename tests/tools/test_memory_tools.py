@@ -8,16 +8,19 @@ import threading
 import pytest
 from smolagents import CodeAgent, Tool, ToolCallingAgent
 from smolagents.memory import ActionStep
-from smolagents.monitoring import Timing
 
 from smolagents_memory import (
     EnhancedAgentMemory,
     ForgetTool,
     InMemoryStore,
+    KeepRecentSteps,
+    ObservedMemory,
     RecallTool,
     RememberTool,
+    Session,
     StepTool,
     ToolStateError,
+    TruncateObservations,
     UnsupportedValueError,
 )
 from smolagents_memory.testing import ScriptedModel, call, code
@@ -206,20 +209,94 @@ def test_first_calls_at_once_open_the_memory_once(tmp_path):
     assert all(answer.startswith("Nothing was found") for answer in answers)
 
 
-def test_the_full_original_of_a_step_can_be_read_in_pieces(memory):
-    """From the session, which has what a callback cut."""
+def reading(*scripts, tool, **options):
+    """An agent whose steps print long pages."""
+    return CodeAgent([tool], ScriptedModel(scripts), verbosity_level=0, max_steps=20, **options)
 
-    class Journal:
-        def original(self, step):
-            return ActionStep(step_number=step.step_number, timing=Timing(0.0), observations="x" * 25_000 + "END")
 
-    memory.steps.append(ActionStep(step_number=3, timing=Timing(0.0), observations="cut"))
-    tool = StepTool(memory, Journal())
-    assert tool(3).endswith("[5003 more characters: call again with start=20000]")
-    assert tool(3, start=20_000).endswith("END")
-    assert StepTool(memory)(3) == "cut"
-    assert tool(4) == "There is no step 4; there are [3]."
+def page(number):
+    return code(f"print('page {number} ' + 'x' * 25_000 + 'END')")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda session: StepTool(),
+        lambda session: StepTool(session),
+        lambda session: StepTool(session=session),
+        lambda session: StepTool(ObservedMemory("another one")),
+    ],
+)
+def test_built_before_the_agent_it_reads_what_was_cut_and_what_was_dropped(build, tmp_path):
+    """From the session that is attached, in pieces."""
+    session = Session("s", tmp_path)
+    tool = build(session)
+    assert tool(1) in ("There is no step 1; there are none yet.", "The step cannot be shown: this tool was told of no "
+                       "agent, memory or session, and none was attached")  # fmt: skip
+    lean = [TruncateObservations(100), KeepRecentSteps(1)]
+    agent = reading(page(1), page(2), code("final_answer(original_step(1))"), tool=tool, step_callbacks=lean)
+    with session.attach(agent):
+        assert "page 1" in agent.run("Read.")
+        assert tool(1).endswith("more characters: call again with start=20000]")
+        assert "END" in tool(1, start=20_000)
+        assert tool(1, start=99_000).startswith("Step 1 has 25")
+        assert tool(4) == "There is no step 4; there are: 1 to 3."
+        agent.model = ScriptedModel([code("print(original_step(2))"), code("print(original_step(1))"), code("1 / 0")])
+        agent.run("Read again.", reset=False, max_steps=3)
+    second = [each.original for each in session.transcript() if each.run == 2]
+    assert "[step 2 of an earlier task, run 1]" in second[1].observations
+    assert "page 2" in second[1].observations
+    assert tool(2).startswith("Execution logs:")  # this task's own, after the session was let go of
+    assert "ZeroDivisionError" not in tool(2)
+    assert "division by zero" in tool(3)
     assert tool.forward("three").startswith("The step cannot be shown: step must be a whole number")
+
+
+def test_without_a_session_it_says_what_is_left_and_what_is_not():
+    """No number is called unknown that was there, and no text whole that was cut."""
+    tool = StepTool()
+    lean = [TruncateObservations(100), KeepRecentSteps(2)]
+    agent = reading(page(1), page(2), page(3), code("final_answer(1)"), tool=tool, step_callbacks=lean)
+    tool.memory = agent
+    agent.run("Read.")
+    assert tool(1) == ("Step 1 is not in memory any more, and no session keeps what was dropped; there are: 3 to 4.")
+    assert tool(3).endswith("[this is all that is left of 25,062 characters: no session keeps the original]")
+    assert tool(9) == "There is no step 9; there are: 3 to 4."
+    agent.memory.steps.append(ActionStep(5, timing=None, observations_images=[object()]))
+    assert tool(5) == "Step 5 left no text, but 1 image(s)."
+
+
+@pytest.mark.parametrize("build", [StepTool, lambda agent: StepTool(agent.memory)])
+@pytest.mark.parametrize("enhanced", [False, True])
+def test_built_after_the_session_was_attached_it_reads_what_that_has(build, enhanced, tmp_path):
+    """From the agent, or from its memory, also where that is an EnhancedAgentMemory."""
+    agent = reading(page(1), page(2), tool=StepTool(), step_callbacks=[KeepRecentSteps(1)])
+    long_term = EnhancedAgentMemory() if enhanced else None
+    with Session("s", tmp_path).attach(agent):
+        if long_term is not None:
+            long_term.attach(agent)
+        agent.run("Read.", max_steps=2)
+        assert "page 1" in build(agent)(1)
+    if long_term is not None:
+        assert long_term.session is None
+        long_term.close()
+
+
+def test_a_managed_agent_reads_its_own_call(tmp_path):
+    """Not its manager's steps, nor those of another call."""
+    worker = reading(
+        *[each for name in "ab" for each in (code(f"print('page {name}')"), code("final_answer(original_step(1))"))],
+        tool=StepTool(), step_callbacks=[KeepRecentSteps(1)], name="worker", description="Reads.",
+    )  # fmt: skip
+    manager = reading(
+        code("print('of the manager')"), code("final_answer([worker('one'), worker('two')])"),
+        tool=StepTool(), managed_agents=[worker],
+    )  # fmt: skip
+    with Session("s", tmp_path).attach(manager):
+        one, two = manager.run("Go.")
+    assert "page a" in one
+    assert "page b" in two
+    assert "page a" not in two
 
 
 def test_recall_counts_its_hits_and_warns_when_they_fall_off(memory, caplog):

@@ -1,0 +1,75 @@
+"""Keys and members that are not trusted: hashing one, and many together, takes no longer than their number says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from smolagents_memory._errors import DecodeError
+
+
+COLLIDING = 200  # so many keys of one hash are no chance
+_DEEPEST = 200  # what is nested deeper would end the process when it is hashed
+_SIMPLE = frozenset((str, bytes, float, bool, type(None)))
+_SMALL = 1024  # bits of an int that is hashed in no time
+
+
+def is_simple(value: Any) -> bool:
+    """Whether a key is hashed in no time, however often."""
+    kind = type(value)
+    return kind in _SIMPLE or (kind is int and value.bit_length() <= _SMALL)
+
+
+class Weights:
+    """How much there is to hash in keys; `parts_of` gives what the hash of one is made of.
+
+    A part that is shared counts as often as it is met: so often it is hashed.
+    """
+
+    def __init__(self, parts_of: Callable[[Any], Iterable[Any]]) -> None:
+        self._parts_of = parts_of
+        self._known: dict[int, tuple[int, int, Any]] = {}  # weight, depth, and what it is of, kept alive
+
+    def of(self, key: Any) -> int:
+        """The weight of a key; DecodeError for one that would end the process."""
+        known, pending = self._known, [(key, False)]
+        while pending:
+            each, ready = pending.pop()
+            if known.get(id(each), (0,))[0]:
+                continue
+            if ready:
+                inside = [known[id(part)] for part in self._parts_of(each)]
+                own = 1 + (each.bit_length() // 64 if type(each) is int else 0)
+                depth = 1 + max((found[1] for found in inside), default=0)
+                known[id(each)] = (own + sum(found[0] for found in inside), depth, each)
+            elif id(each) in known:
+                raise DecodeError("a key that holds itself")
+            else:
+                known[id(each)] = (0, 0, each)
+                pending.append((each, True))
+                pending += [(part, False) for part in self._parts_of(each)]
+        weight, depth, _ = known[id(key)]
+        if depth > _DEEPEST:
+            raise DecodeError(f"a key that is nested {depth} deep")
+        return weight
+
+
+class Hashes:
+    """The hashes of one container's keys: many that are the same would make it as slow as the square of its size."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def add(self, key: Any) -> None:
+        """One more key."""
+        value = hash(key)
+        count = self._counts[value] = self._counts.get(value, 0) + 1
+        if count > COLLIDING:
+            raise DecodeError(f"more than {COLLIDING} keys that have the same hash")
+
+
+def check_hashes(keys: Iterable[Any]) -> None:
+    """DecodeError where too many keys have the same hash."""
+    hashes = Hashes()
+    for key in keys:
+        hashes.add(key)

@@ -1,0 +1,60 @@
+"""What shares its parts is small as data, and may be endless as text: it is measured before it is shown."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from smolagents_memory.codec.allowance import Allowance, allowance_of
+from smolagents_memory.codec.graph import Node
+from smolagents_memory.codec.values import new_decoder
+
+
+_SEQUENCES = (list, tuple, set, frozenset, deque)
+_VISIT = 64  # what a part costs each time it is shown
+_AT_ONCE = 1_000
+
+
+def decode_shown(node: Node, blobs: Mapping[str, bytes]) -> Any:
+    """The value of a node that will be shown as text."""
+    decoder = new_decoder(blobs)
+    value = decoder.decode(node)
+    if decoder.refs:
+        check_unfolding([value], allowance_of(blobs))
+    return value
+
+
+def check_unfolding(values: Iterable[Any], allowance: Allowance) -> None:
+    """OversizedError where showing these takes longer than the allowance: what is shared is shown again and again."""
+    path: set[int] = set()
+    pending: list[Any] = [iter(values)]
+    entered: list[int] = []
+    visits = 0
+    while pending:
+        value = next(pending[-1], pending)
+        if value is pending:
+            pending.pop()
+            if entered:
+                path.discard(entered.pop())
+            continue
+        visits += 1
+        if isinstance(value, (str, bytes)):
+            visits += len(value) // _VISIT
+        elif id(value) not in path and (parts := _parts(value)):
+            path.add(id(value))
+            entered.append(id(value))
+            pending.append(iter(parts))
+        if visits >= _AT_ONCE:
+            allowance.take(_VISIT * visits, "what shares its parts")
+            visits = 0
+
+
+def _parts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [*dict.keys(value), *dict.values(value)]
+    if isinstance(value, _SEQUENCES):
+        return list(value)
+    if isinstance(value, BaseException):
+        return [*value.args, *value.__dict__.values()]
+    return list(getattr(value, "__dict__", {}).values())

@@ -1,0 +1,33 @@
+"""Purging a place: the database, and what was made from it."""
+
+from __future__ import annotations
+
+from smolagents_memory._log import logger
+from smolagents_memory.database import maintenance
+from smolagents_memory.database.engine import Database
+from smolagents_memory.search.chroma_folder import CHROMA, chroma_folder
+from smolagents_memory.search.chroma_state import holds_deleted
+
+
+def purge(database: Database) -> None:
+    """Leave no byte of what was deleted: in the database, its log, and in Chroma's files."""
+    try:
+        maintenance.purge(database)
+    finally:
+        if database.path is not None:
+            _purge_chroma(database)
+
+
+def _purge_chroma(database: Database) -> None:
+    """Chroma keeps what it was told to delete, so its folder is thrown away, and made anew where it is used next."""
+    assert database.path is not None
+    folder = chroma_folder(database.path.parent / CHROMA)
+    with database.reading() as connection:
+        if not holds_deleted(folder.path, connection):
+            return
+    if not folder.purge():
+        logger.warning(
+            "another process has Chroma's folder %s: vectors of what was deleted stay in its files until that process "
+            "recalls something, or closes the place",
+            folder.path,
+        )

@@ -1,0 +1,156 @@
+"""Reading variables: instances are made by Python's own types, and nothing that the data defines is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import EnumMeta
+from functools import partial
+from typing import Any
+
+from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.graph import TAG, Decoder, Later, Read, really
+from smolagents_memory.codec.objects import read_fields
+from smolagents_memory.codec.values import READERS
+from smolagents_memory.variables.document import BODIES, Part, closure
+from smolagents_memory.variables.vetting import built_in, is_lively, member, why_no_instance
+
+
+Define = Callable[[Any], Any]
+_FILLED: dict[Any, Callable[[Any, Any], object]] = {list: list.extend, dict: dict.update, set: set.update}
+# what is filled here, part by part; the readers of all else hand what they read to others
+_CONTAINERS = {"tuple", "set", "frozenset", "OrderedDict", "Counter", "defaultdict", "deque", "list", "slice", "sub"}
+_OPTIONS = {"init", "repr", "eq", "order", "unsafe_hash", "frozen", "match_args", "kw_only"}
+
+
+class NamespaceDecoder(Decoder):
+    """Reads what `NamespaceEncoder` wrote; `made` holds what the definitions gave, by their numbers."""
+
+    def __init__(self, made: Mapping[int, Any], records: Mapping[int, Any], blobs: Mapping[str, bytes]) -> None:
+        own = {
+            "own-class": self._read_class,
+            "own-function": lambda decoder, node, define: made[node["d"]],
+            "own-object": self._read_object,
+        }
+        handing = {tag: self._handing(tag, read) for tag, read in READERS.items() if tag not in _CONTAINERS}
+        super().__init__({**READERS, **handing, **own}, blobs)
+        self._made, self._records = made, records
+        self._own = {id(each) for each in made.values()}
+        self._lively = {number for number, each in made.items() if is_lively(each, self._own)}
+        self._shared: dict[int, Part] = {}
+
+    def read(self, parts: list[Part], shared: Mapping[int, Part]) -> list[Any]:
+        """The values of these parts, as one graph."""
+        needed = self._shared = closure(parts, shared)
+        more = [[label, part.node] for label, part in reversed(needed.items())]
+        values = self.decode({TAG: "graph", "root": [part.node for part in parts], "more": more})
+        return list(values)
+
+    def _handing(self, tag: str, read: Read) -> Read:
+        """What a reader hands to a library or to a function of the program's runs nothing that the data defines."""
+
+        def checked(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+            if self._lively:
+                shared = dict(self._shared)
+                part = Part.of(node, shared=shared)
+                used = part.uses.union(*(each.uses for each in closure([part], shared).values()))
+                if found := used & self._lively:
+                    name = self._records[min(found)]["name"]
+                    raise DecodeError(f"a value of kind {tag} that holds {name}, which defines how it is looked at")
+            return read(decoder, node, define)
+
+        return checked
+
+    def _parts_of_key(self, value: Any) -> Any:
+        """What the hash of a key is made of; one that the data defines is refused."""
+        cls: Any = type(value)
+        if not self._own.isdisjoint(map(id, type.mro(cls))) and type(cls) is not EnumMeta:
+            for name in ("__hash__", "__eq__"):
+                of = next(base for base in type.mro(cls) if name in vars(base))
+                if id(of) in self._own and not self._is_made_here(of, name):
+                    raise DecodeError(f"a key of the class {cls.__name__}, whose {name} would run")
+                if id(of) in self._own:
+                    fields = vars(of)["__dataclass_fields__"]
+                    return [object.__getattribute__(value, each) for each in fields]
+        return super()._parts_of_key(value)
+
+    def _is_made_here(self, cls: Any, name: str) -> bool:
+        """Whether `dataclass` made this method, from the fields alone."""
+        return "__dataclass_fields__" in vars(cls) and not hasattr(vars(cls)[name], "__source__")
+
+    def _read_class(self, decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+        cls: Any = define(self._made[node["d"]])
+        record = self._records[node["d"]]
+        for base in node.get("bases", ()):
+            decoder.value(base)
+        held = {name: decoder.value(each) for name, each in node.get("v", {}).items()}
+        if not isinstance(cls, type) or (held and type(cls) is EnumMeta):
+            raise DecodeError(f"{record['name']} is no class on which anything could hang")
+        if record["kind"] == "namedtuple":
+            cls._field_defaults = held  # type: ignore[attr-defined]
+            cls.__new__.__defaults__ = tuple(held.values())
+            return cls
+        for name, value in held.items():
+            if name[:2] == "__" or name == "_abc_impl" or not name.isidentifier():
+                raise DecodeError(f"something called {name[:40]!r} that should hang on the class {record['name']}")
+            type.__setattr__(cls, name, value)
+            if isinstance(value, Later):
+                decoder.when_built(value, partial(type.__setattr__, cls, name))
+        if "dataclass" in record and "__dataclass_fields__" not in vars(cls):
+            _make_dataclass(cls, record["dataclass"])
+        return cls
+
+    def _read_object(self, decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
+        cls: Any = self._made[node["d"]]
+        decoder.value(node["c"])  # what the class itself holds
+        if why := why_no_instance(cls, self._own):
+            raise DecodeError(why)
+        if type(cls) is EnumMeta:
+            return member(cls, decoder.value(node["value"]))
+        if "value" in node:
+            raise DecodeError(f"a value of the class {cls.__name__}, which is no enum")
+        own = built_in(cls)
+        if issubclass(own, BaseException):
+            target = define(own.__new__(cls))
+            args = decoder.value(node["args"])
+            decoder.when_built(Later(lambda: args), partial(_set_args, target))
+        elif own in BODIES:
+            target = _read_body(decoder, node, cls, define)
+        else:
+            target = define(object.__new__(cls))
+        if isinstance(target, Later):
+            return target
+        return read_fields(decoder, target, node["v"]) if "v" in node else target
+
+
+def _make_dataclass(cls: Any, options: Mapping[str, bool]) -> None:
+    if not set(options) <= _OPTIONS or not all(type(each) is bool for each in options.values()):
+        raise DecodeError(f"a dataclass with the options {str(options)[:80]}")
+    if not vars(cls).get("__doc__"):  # or `dataclass` would show every default in it
+        fields = ", ".join(vars(cls).get("__annotations__", ()))
+        type.__setattr__(cls, "__doc__", f"{cls.__name__}({fields})")
+    dataclass(**options)(cls)
+
+
+def _set_args(target: BaseException, args: Any) -> None:
+    if type(args) is not list:
+        raise DecodeError("the arguments of an error that are no list")
+    BaseException.__setattr__(target, "args", args)
+
+
+def _read_body(decoder: Decoder, node: dict[str, Any], cls: Any, define: Define) -> Any:
+    base = next(each for each in BODIES if each.__name__ == node["base"])
+    target = define(base.__new__(cls)) if base in _FILLED else None
+    plain = decoder.value(node["body"])
+
+    def body() -> Any:
+        found = really(plain)
+        if type(found) is not base:
+            raise DecodeError(f"the body of a {base.__name__} that is none")
+        return found
+
+    if target is None:
+        return Later(lambda: base.__new__(cls, body())) if isinstance(plain, Later) else base.__new__(cls, body())
+    # when everything in it is built; never by a method of the agent's own class
+    decoder.when_built(Later(lambda: None), lambda _: _FILLED[base](target, body()))
+    return target

@@ -1,0 +1,239 @@
+"""No password is printed: by no command, in no error and what it is made from, in no log, and by no object."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import code_agent
+from databases import emptied
+from program import command
+from sqlalchemy.engine import make_url
+
+from smolagents_memory import (
+    EnhancedAgentMemory,
+    PlaceError,
+    RecallTool,
+    RedisStore,
+    RememberTool,
+    Session,
+    SessionManager,
+    SmolagentsMemoryError,
+    SqlStore,
+    ToolStateError,
+    VectorMemoryStore,
+    open_store,
+)
+from smolagents_memory.database.engine import Database
+from smolagents_memory.database.passwords import shown
+from smolagents_memory.database.places import Place
+
+
+SECRETS = ("s3cret", "t0psecret", "keyw0rd", "hidden.pgpass")
+QUERY = "password=t0psecret&sslpassword=keyw0rd&passfile=hidden.pgpass"
+
+
+def gives_away(text: str) -> list[str]:
+    return [secret for secret in SECRETS if secret in text]
+
+
+@pytest.fixture
+def reachable(postgres: str) -> str:
+    """A real server that lets everybody in, with passwords wherever one can stand in its URL."""
+    emptied(postgres)
+    url = make_url(postgres).set(username="postgres", password="s3cret").render_as_string(hide_password=False)
+    return f"{url}{'&' if '?' in url else '?'}{QUERY}"
+
+
+UNREACHABLE = {
+    "nobody there": f"postgresql://ann:s3cret@127.0.0.1:1/name?{QUERY}&connect_timeout=1",
+    "escaped": "postgresql://ann:s3cret%40%2Fs3cret@127.0.0.1:1/name?connect_timeout=1",
+    "an option that is none": f"postgresql://ann:s3cret@127.0.0.1:1/name?{QUERY}&nosuch=1",
+}
+MALFORMED = {
+    "an @ in it": "postgresql://ann:x@s3cret@127.0.0.1:1/name",
+    "a slash and an @": "postgresql://ann:x@y/s3cret@127.0.0.1:1/name",
+    "all of it": "postgresql://an/n:x@y/s3cret?t0psecret@127.0.0.1:1/name",
+    "a port that is none": "postgresql://ann@127.0.0.1:s3cret/name",
+    "one slash": "postgresql:/ann:s3cret@127.0.0.1/name",
+    "no slash": "postgres:ann:s3cret@127.0.0.1/name",
+    "no scheme": "ann:s3cret@127.0.0.1/name",
+    "of libpq": "host=127.0.0.1 user=ann password=s3cret dbname=name",
+    "another database": "mysql://ann:s3cret@127.0.0.1/name?password=t0psecret",
+    "an unknown one": "nosuch://ann:s3cret@127.0.0.1/name?password=t0psecret",
+    "no scheme at all": "a b://ann:s3cret@127.0.0.1/name",
+    "bytes": b"postgresql://ann:s3cret@127.0.0.1/name",
+}
+STORES = {
+    "redis": "redis://ann:s3cret@127.0.0.1:1/0?password=t0psecret",
+    "a malformed one": "redis://ann:s3cret/t0psecret@127.0.0.1:1/0",
+    "another malformed one": "redis://ann:x@127.0.0.1:s3cret/0",
+    "chroma": "chroma+http://ann:s3cret@127.0.0.1:1",
+}
+USES: dict[str, Callable[[Any], Any]] = {
+    "Place": Place,
+    "Session": lambda url: Session("s", url).steps(),
+    "attach": lambda url: Session("s", url).attach(code_agent([])).detach(),
+    "SessionManager": lambda url: SessionManager(url).sessions(),
+    "purge": lambda url: SessionManager(url).purge(),
+    "SqlStore": lambda url: SqlStore(url).purge(),
+    "open_store": open_store,
+    "EnhancedAgentMemory": lambda url: EnhancedAgentMemory(url, vector=False),
+    "RecallTool": lambda url: RecallTool(url)("key"),
+    "RememberTool": lambda url: RememberTool(url)("The key is under the mat."),
+}
+
+
+def told_by(use: Callable[[Any], Any], url: Any, caplog: pytest.LogCaptureFixture) -> str:
+    """All that is said while something is used: given, raised (with what that is made from), warned and logged."""
+    caplog.clear()
+    with warnings.catch_warnings(record=True) as warned, caplog.at_level(logging.DEBUG):
+        warnings.simplefilter("always")
+        try:
+            said = repr(use(url))
+        except SmolagentsMemoryError as error:
+            # the whole chain, without the lines of our own source, where a test's URL may stand
+            chain = traceback.TracebackException.from_exception(error)
+            said, seen = "", chain
+            while seen is not None:
+                said += "".join(seen.format_exception_only())
+                seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return said + caplog.text + "".join(str(each.message) for each in warned)
+
+
+@pytest.mark.parametrize("named", [*UNREACHABLE, *MALFORMED])
+def test_no_error_says_it(
+    named: str, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url: Any = {**UNREACHABLE, **MALFORMED}[named]
+    for name, use in USES.items():
+        if named not in UNREACHABLE or name in ("Place", "Session", "attach", "SqlStore", "RecallTool"):
+            assert gives_away(told_by(use, url, caplog)) == [], name
+    assert list(tmp_path.iterdir()) == []  # nor the name of a folder
+
+
+@pytest.mark.parametrize("named", STORES)
+def test_no_store_says_it(named: str, caplog: pytest.LogCaptureFixture) -> None:
+    if "redis" in STORES[named]:
+        pytest.importorskip("redis")
+    for name in ("open_store", "EnhancedAgentMemory", "RecallTool", "Session", "SessionManager"):
+        assert gives_away(told_by(USES[name], STORES[named], caplog)) == [], name
+
+
+def test_no_object_says_it(reachable: str, caplog: pytest.LogCaptureFixture) -> None:
+    database = Database.at(reachable)
+    agent = code_agent([])
+    with Session("s", reachable).attach(agent) as session, EnhancedAgentMemory(reachable, vector=False) as memory:
+        memory.remember("The key is under the mat.")
+        said = [database, database.place, database.engine, database.engine.pool, session, SessionManager(reachable)]
+        said += [
+            SqlStore(reachable),
+            memory,
+            memory.stats(),
+            memory.long_term.keeper,
+            agent.memory,
+            RecallTool(memory),
+        ]
+        said += [RecallTool(memory), RecallTool(reachable), database.opened]
+    assert gives_away(" ".join(f"{each!r} {each!s}" for each in said)) == []
+    for use in USES.values():
+        assert gives_away(told_by(use, reachable, caplog)) == []
+    with contextlib.suppress(SmolagentsMemoryError):
+        Session("s", reachable).fork("s")
+    assert gives_away(caplog.text) == []
+
+
+def test_a_saved_tool_does_not_hold_one(reachable: str) -> None:
+    for tool in (RecallTool(reachable), RecallTool(Place(reachable)), RecallTool(make_url(reachable))):
+        with pytest.raises(ToolStateError, match="password") as raised:
+            tool.to_dict()
+        assert gives_away(str(raised.value)) == []
+    plain = make_url(reachable).set(password=None, query={}).render_as_string()
+    assert "postgresql" in RecallTool(plain).to_dict()["code"]
+
+
+def commands() -> list[list[str]]:
+    """Every command, each once."""
+    from typer.main import get_command
+
+    from smolagents_memory.cli import doctor, memories, sessions
+    from smolagents_memory.cli.app import app
+
+    assert doctor.doctor
+    assert memories.search
+    assert sessions.sessions
+    given = {
+        "show": ["s"], "replay": ["s"], "export": ["s", "out.jsonl"], "import": ["i", "in.jsonl"], "fork": ["s", "f"],
+        "delete": ["f", "--yes"], "stats": ["s"], "backup": ["b.db"], "search": ["key"], "remember": ["A key."],
+        "forget": ["k", "--yes"], "decay": ["--purge", "--yes"], "memories": [], "scopes": [], "migrate": [],
+        "sessions": [], "doctor": [], "reindex": [], "demo": [],
+    }  # fmt: skip
+    all_of_them: Any = get_command(app)
+    there = set(all_of_them.commands)
+    assert there <= set(given), "a new command: say here how it is called"
+    return [[name, *given[name]] for name in given if name in there and name != "demo"]
+
+
+@pytest.mark.slow
+def test_no_command_prints_it(reachable: str, tmp_path: Path) -> None:
+    agent = code_agent([])
+    with Session("s", reachable).attach(agent):
+        pass
+    Session("s", reachable).export(tmp_path / "in.jsonl")
+    with EnhancedAgentMemory(reachable, vector=False) as memory:
+        memory.remember("The key is under the mat.", key="k")
+    for each in commands():
+        for more in ([], ["--json"]):
+            done = command(*each, *more, "--storage", reachable, cwd=tmp_path)
+            assert gives_away(done.stdout + done.stderr) == [], each
+            assert "Traceback" not in done.stderr, each
+    named = command("migrate", "--storage", reachable, cwd=tmp_path).stdout
+    assert "postgres:***@" in named
+
+
+@pytest.mark.parametrize("named", ["nobody there", "an option that is none", "a slash and an @", "of libpq", "bytes"])
+def test_no_command_prints_it_when_it_fails(named: str, tmp_path: Path) -> None:
+    url = {**UNREACHABLE, **MALFORMED}[named]
+    url = url.decode() if isinstance(url, bytes) else url
+    for each in (["show", "s"], ["doctor"], ["search", "key"]):
+        done = command(*each, "--storage", url, cwd=tmp_path, SMOLAGENTS_MEMORY_OFFLINE="1")
+        assert done.returncode == 1
+        assert gives_away(done.stdout + done.stderr) == [], each
+        assert "Traceback" not in done.stderr, each
+
+
+@pytest.mark.parametrize(
+    ("text", "is_shown"),
+    [
+        ("postgresql://ann:pw@host/name", "postgresql://ann:***@host/name"),
+        ("redis://:pw@host/0 and more", "redis://:***@host/0 and more"),
+        ("postgresql://host/name?user=ann&password=pw&x=1", "postgresql://host/name?user=ann&password=***&x=1"),
+        ("postgresql://ann:p@w/d@host/name", "postgresql://ann:***@host/name"),
+        ("sqlite:////home/a:b@c/memory.db", "sqlite:////home/a:b@c/memory.db"),
+        ("max_tokens=100, nothing passes", "max_tokens=100, nothing passes"),
+    ],
+)
+def test_what_is_shown_of_a_url(text: str, is_shown: str) -> None:
+    assert shown(text) == is_shown
+
+
+def test_options_with_an_at_sign_are_no_part_of_the_password() -> None:
+    for url in ("postgresql://ann:pw@host/name?user=a@b", "postgresql://host/name?user=a@b", "sqlite:///a@b/c@d.db"):
+        assert Place(url).url.query.get("user") in (None, "a@b")
+    with pytest.raises(PlaceError, match="%40"):
+        Place("postgresql://ann:p@w@host/name")
+    assert Place("postgresql://ann:p%40w@host/name").url.password == "p@w"
+
+
+def test_an_empty_url_of_a_store_is_refused() -> None:
+    pytest.importorskip("redis")
+    for kind in (RedisStore, lambda url: VectorMemoryStore(url), lambda url: VectorMemoryStore(url=url)):
+        with pytest.raises((PlaceError, SmolagentsMemoryError)):
+            kind("")

@@ -1,0 +1,220 @@
+"""Whatever a file says: loading it takes memory and time in proportion to its bytes, and opens nothing else."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from smolagents_memory import NoteStep, ObservedMemory, load_memory, save_memory
+from smolagents_memory._errors import MemoryFileError, OversizedFileError
+from smolagents_memory.codec.lines import dump_line
+
+
+HEAD = {"format": "smolagents-memory", "version": 1, "steps": 1}
+PROMPT = {"system_prompt": {"step": "SystemPromptStep", "version": 1, "fields": {"system_prompt": "s"}}}
+RECORD = {"index": 0, "step": "ActionStep", "version": 1}
+PRIME = 2**61 - 1  # of ints that are this far from each other the hashes are the same
+ZERO = {"$": "ndarray", "shape": [1], "dtype": "<i8", "order": "C", "b64": "AAAAAAAAAAA="}
+
+
+def content(data: bytes) -> tuple[dict[str, str], str]:
+    name = hashlib.sha256(data).hexdigest()
+    return {"content": name, "base64": base64.b64encode(data).decode()}, name
+
+
+def lines(*records: dict[str, Any]) -> list[bytes]:
+    return [dump_line(each) for each in (HEAD, PROMPT, {"state": {}}, *records, {"end": 1})]
+
+
+def step(output: Any, **fields: Any) -> bytes:
+    return b"".join(lines({**RECORD, "fields": {"step_number": 1, "timing": None, "action_output": output, **fields}}))
+
+
+def shared(kind: str | None, deep: int = 60) -> dict[str, Any]:
+    """Values of which each holds the one before it twice."""
+    more = [[n, _pair(kind, {"$": "ref", "n": n + 1})] for n in range(1, deep)]
+    return {"$": "graph", "root": {"$": "set", "v": [{"$": "ref", "n": 1}]}, "more": [*more, [deep, _pair(kind, 1)]]}
+
+
+def _pair(kind: str | None, node: Any) -> Any:
+    return [node, node] if kind is None else {"$": kind, "v": [node, node]}
+
+
+def images() -> bytes:
+    size = 9_000
+    node = {"$": "image", "mode": "L", "size": [size, size], "format": "zlib"}
+    line, name = content(zlib.compress(bytes(size * size), 9))
+    made = [{**node, "at": name, "transparency": each} for each in range(10)]
+    return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "observations_images": made}}))
+
+
+def series(**more: Any) -> dict[str, Any]:
+    index = {"$": "pd.Index", "range": [0, 10**8, 1], "names": [None]}
+    return {
+        "$": "pd.Series",
+        "v": ["numpy", {"$": "npscalar", "v": {**ZERO, "shape": []}}],
+        "index": index,
+        "name": None,
+        **more,
+    }
+
+
+def copies() -> bytes:
+    line, name = content(bytes(5_000_000))
+    many = [{"$": "bytearray", "at": name} for _ in range(2_000)]
+    return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "action_output": many}}))
+
+
+def doubled_messages() -> bytes:
+    told = {"role": {"$": "role", "v": "user"}, "content": "x"}
+    records = [{"index": 0, "step": "TaskStep", "version": 1, "fields": {"task": "t"}}]
+    for n in range(1, 40):
+        ranges = [[0, 2 ** (n - 2)], [0, 2 ** (n - 2)]] if n > 1 else [[0, 1, 0]]
+        new = [{"$": "ChatMessage", **told}] if n == 1 else []
+        fields = {"step_number": n, "timing": None}
+        records.append({**RECORD, "index": n, "fields": fields, "inputs": {"new": new, "list": ranges}})
+    return b"".join(lines(*records))
+
+
+def packed(*parts: bytes) -> bytes:
+    return gzip.compress(b"".join(parts), 6)
+
+
+def contents() -> bytes:
+    return packed(lines()[0], *[b'{"content":"x","base64":"' + b"A" * 60_000_000 + b'"}\n' for _ in range(20)])
+
+
+def ten_million_newlines() -> bytes:
+    return lines()[0] + b"\n" * 10_000_000
+
+
+TEXT = {"$": "graph", "root": [{"$": "ToolCall", "name": "t", "id": "1", "arguments": [{"$": "ref", "n": 1}]}]}
+CLASSES = {"name": "f", "arguments": {}, "id": "1"}
+
+HOSTILE = {
+    "a fraction of a hundred million digits": lambda: step({"$": "Fraction", "v": ["1e100000000"]}),
+    "a fraction that takes hours to shorten": lambda: step({"$": "Fraction", "v": [{"$": "int", "v": "0x" + "f" * 3_000_000}, {"$": "int", "v": "0x" + "7" * 3_000_000}]}),  # noqa: E501
+    "60 shared tuples in a set": lambda: step(shared("tuple")),
+    "a key that is nested beyond the stack": lambda: step({"$": "graph", "root": {"$": "set", "v": [{"$": "ref", "n": 1}]}, "more": [[n, {"$": "tuple", "v": [{"$": "ref", "n": n + 1}] if n < 100_000 else []}] for n in range(1, 100_001)]}),  # noqa: E501
+    "50,000 keys of one hash": lambda: step({"$": "dict", "v": [[{"$": "int", "v": hex(n * PRIME)}, 1] for n in range(50_000)]}),  # noqa: E501
+    "50,000 members of one hash": lambda: step({"$": "set", "v": [{"$": "int", "v": hex(n * PRIME)} for n in range(50_000)]}),  # noqa: E501
+    "a series of one number": lambda: step(series()),
+    "a series of an array of one": lambda: step(series(v=["numpy", ZERO])),
+    "a frame of one number": lambda: step({"$": "pd.DataFrame", "v": [["numpy", ZERO]], "index": series()["index"], "columns": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}}),  # noqa: E501
+    "an array of nothing": lambda: step({"$": "ndarray", "shape": [10**12], "dtype": "|V0", "order": "C", "b64": ""}),
+    "ten large images of one content": images,
+    "an image of negative sides": lambda: step({"$": "image", "mode": "L", "size": [-9, -9], "format": "zlib", "b64": ""}),  # noqa: E501
+    "copies of one content": copies,
+    "lists that double": doubled_messages,
+    "newlines": ten_million_newlines,
+    "newlines of a text without end": lambda: packed(b"[", b"\n" * 200_000_000),
+    "twenty contents of 60 MB": contents,
+    "a pattern of many sets": lambda: step({"$": "pattern", "v": "[\u0000-\uffff]" * 30_000, "flags": 34}),
+    "a text that unfolds": lambda: step(None, tool_calls={**TEXT, "more": shared(None)["more"]}),
+    "bytes by their number": lambda: step({"$": "sub", "c": "smolagents.agent_types:AgentAudio", "v": {"base": "str", "body": 10**12, "attributes": {}}}),  # noqa: E501
+    "a method that is none": lambda: step(None, to_messages={"$": "class", "v": "list"}),
+    "a zone that is a path": lambda: step({"$": "pd.Timestamp", "v": 0, "unit": "ns", "zone": "dateutil//etc/localtime"}),  # noqa: E501
+    "a column whose type names a path": lambda: step({"$": "pd.Series", "v": ["extension", "datetime64[ns, dateutil//etc/localtime]", [0]], "index": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}, "name": None}),  # noqa: E501
+    "an image that is a path": lambda: step({"$": "AgentImage", "v": "/etc/hostname"}),
+    "an image that is an address": lambda: step({"$": "AgentImage", "v": "http://127.0.0.1:9/x.png"}),
+    "a pattern that prints itself": lambda: step({"$": "pattern", "v": "a", "flags": 128}),
+    "a step beside a class": lambda: step(None, tool_calls=[{"$": "ToolCall", **CLASSES, "dict": 1}]),
+}  # fmt: skip
+
+CHILD = """
+import resource, sys, time, warnings
+import pandas, numpy, smolagents_memory
+from smolagents_memory._errors import SmolagentsMemoryError
+warnings.simplefilter("ignore")
+grown = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 900_000_000
+resource.setrlimit(resource.RLIMIT_AS, (grown, grown))
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+for path in sys.argv[1:]:
+    try:
+        smolagents_memory.load_memory(path)
+    except SmolagentsMemoryError as error:
+        print(path, type(error).__name__, str(error)[:200], flush=True)
+    else:
+        print(path, "loaded", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_load_is_in_proportion_to_the_bytes_whatever_they_say(tmp_path: Path) -> None:
+    for number, make in enumerate(HOSTILE.values()):
+        (tmp_path / f"{number}.jsonl").write_bytes(make())
+    paths = [str(tmp_path / f"{number}.jsonl") for number in range(len(HOSTILE))]
+    child = subprocess.run([sys.executable, "-c", CHILD, *paths], capture_output=True, text=True, timeout=120)
+    told = dict(zip(HOSTILE, child.stdout.splitlines(), strict=False))
+    assert child.returncode == 0, (list(HOSTILE)[len(told)], child.stderr[-2000:])
+    assert [name for name, line in told.items() if line.endswith("loaded")] == []
+    assert all("FileError" in line for line in told.values())
+
+
+def test_what_is_ones_own_is_read_when_it_is_said_how_much_it_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(images())
+    with pytest.raises(OversizedFileError, match=r"0 of 1 steps were read.*max_bytes= allows more, if it is"):
+        load_memory(path)
+    assert len(load_memory(path, max_bytes=900_000_000).steps[0].observations_images) == 10
+
+
+def test_no_path_of_a_sound_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    held = {"_value": "http://127.0.0.1:9/x.wav", "_path": "http://127.0.0.1:9/x.wav", "_tensor": None}
+    path.write_bytes(
+        step(
+            {
+                "$": "sub",
+                "c": "smolagents.agent_types:AgentAudio",
+                "v": {"base": "str", "body": "x", "attributes": held},
+            }
+        )
+    )
+    assert load_memory(path).steps[0].action_output._path is None
+
+
+def test_what_hides_a_tool_is_left_out_of_the_state(tmp_path: Path) -> None:
+    from revived import fresh_agent
+
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(
+        b"".join([*lines()[:2], dump_line({"state": {"final_answer": 1, "x": 2}}), dump_line({"end": 0})])
+    )
+    path.write_bytes(path.read_bytes().replace(dump_line(HEAD), dump_line({**HEAD, "steps": 0})))
+    agent = fresh_agent([])
+    with pytest.warns(UserWarning, match="final_answer is left out"):
+        load_memory(path, agent)
+    assert agent.state == {"x": 2}
+
+
+def test_a_packed_memory_that_repeats_itself_is_read(tmp_path: Path) -> None:
+    memory = ObservedMemory("s")
+    memory.steps = [NoteStep("the same words again and again " * 30) for _ in range(2_000)]
+    memory.steps.append(NoteStep("a screenshot", meta={"image": Image.new("RGB", (1280, 800))}))
+    path = save_memory(memory, tmp_path / "x.jsonl.gz")
+    assert len(load_memory(path).steps) == 2_001
+
+
+def test_what_is_refused_says_so_in_our_own_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(step({"$": "Fraction", "v": ["1e100000000"]}))
+    with pytest.raises(MemoryFileError, match="a str where there should be a int"):
+        load_memory(path)
+
+
+def test_many_screenshots_of_plain_pages_are_no_attack(tmp_path: Path) -> None:
+    memory = ObservedMemory("s")
+    pages = [Image.new("RGB", (1280, 800), (number, 0, 0)) for number in range(60)]
+    memory.steps = [NoteStep("a page", meta={"image": page}) for page in pages]
+    path = save_memory(memory, tmp_path / "x.jsonl")
+    assert len(load_memory(path).steps) == 60
