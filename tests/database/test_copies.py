@@ -179,6 +179,43 @@ def test_purging_postgres_finds_what_a_killed_backup_left(postgres: str, tmp_pat
     assert list(target.parent.iterdir()) == []
 
 
+RESTORED = """
+import os, signal, sys
+from smolagents_memory import SessionManager
+from smolagents_memory.database import maintenance
+def killed(connection, *before):
+    os.kill(os.getpid(), signal.SIGKILL)
+maintenance._renumber = killed
+SessionManager(sys.argv[1]).restore_backup(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("then", ["purge()", "restore_backup(sys.argv[2])"])
+@pytest.mark.parametrize("of", ["today", "before"])
+def test_what_a_killed_restore_left_goes_with_every_purge_and_with_the_next_restore(
+    of: str, then: str, url: str, tmp_path: Path
+) -> None:
+    """The copy of the backup, and that from before the copy was brought to the newest schema."""
+    manager, temporary = filled(url), tmp_path / "temporary"
+    temporary.mkdir()
+    backup = manager.backup(tmp_path / "kept" / "monday.db")
+    if of == "before":
+        shutil.copy(SCHEMAS / "schema_0001.db", backup)
+    manager.database.close()
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    given = [sys.executable, "-c", RESTORED, url, str(backup)]
+    assert subprocess.run(given, check=False, env=environment).returncode == -signal.SIGKILL
+    assert manager.list_sessions() == ["s"]
+    left = {path for path in tmp_path.rglob("*") if path.suffix == ".tmp" or path.is_relative_to(temporary)} - before
+    assert len(left) > 1
+    program = f"import sys; from smolagents_memory import SessionManager as M; M(sys.argv[1]).{then}"
+    again = subprocess.run([sys.executable, "-c", program, url, str(backup)], check=False, env=environment)
+    assert again.returncode == 0
+    left = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".copying"} - before
+    assert {path.name for path in left} <= {"memory.db-wal", "memory.db-shm"}
+
+
 def test_a_note_erases_nothing_but_what_a_killed_backup_left(place: Path, tmp_path: Path) -> None:
     dear = tmp_path / "dear.txt"
     dear.write_text("dear")
