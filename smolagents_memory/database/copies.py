@@ -64,7 +64,7 @@ def noted(place: Place, temporary: Path) -> Iterator[None]:
 
 @contextmanager
 def passing(place: Place) -> Iterator[Path]:
-    """A private file beside a place, for a copy that is needed for a moment; of one that is killed a purge finds it."""
+    """A private file beside a place, for a copy that is needed for a moment; if it is killed a purge finds that."""
     beside = _beside(place) or Path(tempfile.gettempdir()) / _ELSEWHERE
     with unfinished(beside) as copied, noted(place, copied):
         make_private(copied)

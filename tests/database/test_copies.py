@@ -190,8 +190,14 @@ SessionManager(sys.argv[1]).restore_backup(sys.argv[2])
 """
 
 
-@pytest.mark.parametrize("then", ["purge()", "restore_backup(sys.argv[2])"])
-@pytest.mark.parametrize("of", ["today", "before"])
+@pytest.mark.parametrize(
+    ("of", "then"),
+    [
+        ("today", "purge()"),
+        ("before", "purge()"),
+        pytest.param("before", "restore_backup(sys.argv[2])", marks=pytest.mark.slow),
+    ],
+)
 def test_what_a_killed_restore_left_goes_with_every_purge_and_with_the_next_restore(
     of: str, then: str, url: str, tmp_path: Path
 ) -> None:
