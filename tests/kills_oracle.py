@@ -246,7 +246,8 @@ class Oracle:
         """After a purge nothing lies about that a killed process left."""
         for folder, known in (("backups", {path.name for path in self.backups}), ("tmp", set()), ("place", USUAL)):
             there = {str(path.relative_to(self.folder / folder)) for path in (self.folder / folder).rglob("*")}
-            assert {name for name in there if not name.startswith("chroma/")} <= known, folder
+            left = {name for name in there - known if not name.startswith("chroma/")}
+            assert not left, (folder, left)
 
 
 def _without(picture: Picture, beginning: str) -> Picture:
