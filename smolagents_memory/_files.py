@@ -9,14 +9,15 @@ import io
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from smolagents_memory._errors import PlaceError
 
 
+Meanwhile = Callable[[Path], AbstractContextManager[Any]]
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
 _LEFT = re.compile(r"\.(\d+)\.(?:([0-9a-f]{8})\.tmp|partial)(?:-wal|-shm|-journal)?$")
 _ours: set[str] = set()  # the tokens of the files that this process is writing
@@ -34,12 +35,12 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> Path:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
     """An empty file beside `path`, which takes its place when the block has ended well; its owner's alone if new."""
     if path.exists() and not path.is_file():
         what = "a folder" if path.is_dir() else "no ordinary file"
         raise PlaceError(f"{path} is {what}; it was left as it is: name a file to be written")
-    with unfinished(path) as temporary:
+    with unfinished(path, meanwhile) as temporary:
         make_private(temporary)
         yield temporary
         _sync(temporary)
@@ -52,18 +53,24 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def unfinished(path: Path) -> Iterator[Path]:
-    """A name beside `path` for a file that does not outlive the block; those of killed writers go before."""
+def unfinished(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
+    """A name beside `path` for a file that does not outlive the block; those of killed writers go before.
+
+    `meanwhile` is entered before there can be such a file, and left when there is none any more.
+    """
     make_folder(path.parent)
     _sweep(path)
     token = secrets.token_hex(4)
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{token}.tmp")
     _ours.add(token)
     try:
-        yield temporary
+        with meanwhile(temporary):
+            try:
+                yield temporary
+            finally:
+                for each in family(temporary):
+                    each.unlink(missing_ok=True)
     finally:
-        for each in family(temporary):
-            each.unlink(missing_ok=True)
         _ours.discard(token)
 
 

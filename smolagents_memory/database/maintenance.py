@@ -128,7 +128,7 @@ def backup(database: Database, path: Path) -> Path:
     path = Path(os.path.realpath(path))
     refuse_own_files(database.place, path)
     try:
-        with replacing(path) as partial, noted(database.place, partial):
+        with replacing(path, lambda partial: noted(database.place, partial)) as partial:
             database.prepare()
             if database.path is not None:
                 copy_sqlite(database.path, partial)

@@ -120,20 +120,21 @@ def test_every_command_that_writes_a_file_can_be_told_to_replace_it() -> None:
 
 
 KILLED = """
-import os, signal, sqlite3, sys
-from smolagents_memory import SessionManager
-from smolagents_memory.database import maintenance
-closing = maintenance.closing
-def killed(connection):
+import os, signal, sys
+from smolagents_memory import SessionManager, _files
+from smolagents_memory.database import copies, maintenance
+def killed(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
-maintenance.closing = killed
+SessionManager(sys.argv[1]).list_sessions()
+setattr({"maintenance": maintenance, "_files": _files, "copies": copies, "os": os}[sys.argv[3]], sys.argv[4], killed)
 SessionManager(sys.argv[1]).backup(sys.argv[2])
 """
 
 
-def kill_a_backup(where: Any, target: Path) -> list[Path]:
-    """What one leaves that is killed when it has copied everything."""
-    done = subprocess.run([sys.executable, "-c", KILLED, str(where), str(target)], check=False)
+def kill_a_backup(where: Any, target: Path, *at: str) -> list[Path]:
+    """What one leaves that is killed when it has copied everything, or when it does this."""
+    at = at or ("maintenance", "closing")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(where), str(target), *at], check=False)
     assert done.returncode == -signal.SIGKILL
     return [path for path in target.parent.iterdir() if path.name.startswith(".")]
 
@@ -167,6 +168,21 @@ def test_what_a_killed_backup_left_goes_with_every_purge(purge: str, tmp_path: P
         "memory.db"
     ]
     assert not copy.exists()
+
+
+@pytest.mark.parametrize(
+    "at",
+    [("os", "fsencode"), ("_files", "make_private"), ("_files", "_sync"), ("os", "replace"), ("_files", "family")],
+)
+def test_at_no_instant_is_it_forgotten_what_a_killed_backup_left(
+    at: tuple[str, str], place: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "kept" / "monday.db"
+    target.parent.mkdir()
+    kill_a_backup(place, target, *at)
+    SessionManager(place).purge()
+    assert {path.name for path in target.parent.iterdir()} <= {"monday.db"}
+    assert [path for path in place.iterdir() if path.suffix == ".copying"] == []
 
 
 def test_purging_postgres_finds_what_a_killed_backup_left(postgres: str, tmp_path: Path) -> None:
