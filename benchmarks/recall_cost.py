@@ -173,7 +173,7 @@ def _opening(memory: EnhancedAgentMemory, quick: Quick, folder: Path, queries: S
         "m = EnhancedAgentMemory({own!r}, embedder=real); m.recall({query!r}, 10)\n"
         "own = time.perf_counter() - t\n"
         "print(f'  open and first query: {{own:.2f}} s, raw Chroma {{raw:.2f}} s '\n"
-        "      f'({{\"ok\" if own <= raw + 1 else \"TOO SLOW\"}})', m.stats()['index'])\n"
+        '      f\'({{"ok" if own <= raw + 1 else "TOO SLOW"}})\', m.stats().index)\n'
     )
     import subprocess
     import sys

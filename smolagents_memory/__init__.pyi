@@ -174,6 +174,9 @@ from smolagents_memory.memory.long_term import (
 from smolagents_memory.memory.ranking import (
     Ranker as Ranker,
 )
+from smolagents_memory.memory.serving import (
+    LongTermStats as LongTermStats,
+)
 from smolagents_memory.search.embedders import (
     CallableEmbedder as CallableEmbedder,
     ChromaEmbedder as ChromaEmbedder,
@@ -223,6 +226,9 @@ from smolagents_memory.stores.in_memory import (
 )
 from smolagents_memory.stores.opening import (
     open_store as open_store,
+)
+from smolagents_memory.stores.records import (
+    ScopeInfo as ScopeInfo,
 )
 from smolagents_memory.stores.redis import (
     RedisStore as RedisStore,

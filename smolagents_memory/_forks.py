@@ -1,10 +1,17 @@
-"""What a forked child lets go of: its parent's connections, leases and turns, and locks whose holders are not here."""
+"""What a forked child lets go of: its parent's connections, leases and turns, and locks whose holders are not here.
+
+What must not be cut in two is done within `uncut`: whoever forks waits until other threads are through with it.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 
@@ -28,3 +35,59 @@ def tell_in_child(thing: Any) -> None:
 def _tell() -> None:
     for thing in list(_things):
         thing.forked()
+
+
+_PATIENCE = 10.0  # seconds: then it is forked all the same
+_gate = threading.Condition()
+_within: Counter[int] = Counter()  # threads that are in the middle of something
+_forking: int | None = None  # the thread that is about to fork
+
+
+@contextmanager
+def uncut() -> Iterator[None]:
+    """Nobody else forks meanwhile. SQLite in a child would believe for ever what it knew of a thread's locks here."""
+    me = threading.get_ident()
+    with _gate:
+        while _forking not in (None, me) and not _within[me]:
+            _gate.wait()
+        _within[me] += 1
+    try:
+        yield
+    finally:
+        with _gate:
+            _within[me] -= 1
+            if not _within[me]:
+                del _within[me]
+                _gate.notify_all()
+
+
+def _wait_for_others() -> None:
+    global _forking
+    me, until = threading.get_ident(), time.monotonic() + _PATIENCE
+    with _gate:
+        while _forking is not None and _gate.wait(max(0.0, until - time.monotonic())):
+            pass
+        _forking = me
+        while _within.keys() - {me} and _gate.wait(max(0.0, until - time.monotonic())):
+            pass
+
+
+def _go_on() -> None:
+    global _forking
+    with _gate:
+        _forking = None
+        _gate.notify_all()
+
+
+@in_child
+def _begin_alone() -> None:
+    global _gate, _forking
+    me = threading.get_ident()
+    _gate, _forking, mine = threading.Condition(), None, _within[me]
+    _within.clear()
+    if mine:
+        _within[me] = mine
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait_for_others, after_in_parent=_go_on)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,9 +22,11 @@ Scope = Annotated[
     typer.Option("--scope", help="Whose memories: name=value; may be given several times.", show_default=False),
 ]
 
+_SHOWN = 20  # scopes in an error
+
 
 @contextmanager
-def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True) -> Iterator[Any]:
+def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True, vector: bool = True) -> Iterator[Any]:
     """The long-term memory of a place, open for as long as it is needed."""
     from smolagents_memory.database.places import Place
     from smolagents_memory.memory.enhanced import EnhancedAgentMemory
@@ -32,13 +38,41 @@ def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True) -
             f"there is no memory in {app.named(storage)!r}; name the place with --storage, or remember something "
             "there first"
         )
+    with EnhancedAgentMemory(storage, scope=_bound(storage, scope, must_exist), vector=vector, learn=False) as memory:
+        yield memory
+
+
+def _bound(storage: str, scope: list[str] | None, must_exist: bool) -> dict[str, Any] | None:
+    """The scope that was named. One that is not there is told with those that there are."""
     pairs = [each.partition("=") for each in scope or ()]
     wrong = [name for name, equals, value in pairs if not (name and equals and value)]
     if wrong:
         app.fail(f"a scope is given as name=value, such as --scope user=ann; {wrong[0]!r} is not")
-    bound = {name: value for name, _, value in pairs} or None
-    with EnhancedAgentMemory(storage, scope=bound, learn=False) as memory:
-        yield memory
+    wanted: dict[str, Any] = {name: value for name, _, value in pairs}
+    if not wanted or not must_exist:
+        return wanted or None
+    there = _scopes(storage)
+    if any(each.scope == wanted for each in there):
+        return wanted
+    alike = (each.scope for each in there if {n: str(v) for n, v in (each.scope or {}).items()} == wanted)
+    found: dict[str, Any] | None = next(alike, None)  # with whole numbers: a command line cannot tell them from texts
+    if found is not None:
+        return found
+    return app.fail(f"there is no scope {' '.join(scope or ())} in {app.named(storage)!r}; {_named(there)}")
+
+
+def _scopes(storage: str) -> list[Any]:
+    from smolagents_memory.database.engine import MEMORIES, Database
+    from smolagents_memory.stores.bank import Bank
+
+    return Bank(Database.at(storage, faults=MEMORIES)).scopes()
+
+
+def _named(scopes: list[Any]) -> str:
+    """The scopes that there are, in a sentence."""
+    shown = "; ".join(str(each) for each in scopes[:_SHOWN])
+    more = f"; and {len(scopes) - _SHOWN} more: smolagents-memory scopes" if len(scopes) > _SHOWN else ""
+    return f"there are: {shown}{more}" if scopes else "there are no memories at all"
 
 
 @command("search")
@@ -97,27 +131,108 @@ def remember(
     )
 
 
+@command("memories")
+def memories(
+    kind: Annotated[str | None, typer.Option(help="Only those of this kind.", show_default=False)] = None,
+    source: Annotated[str | None, typer.Option(help="Only those from this source.", show_default=False)] = None,
+    where: Annotated[
+        str | None, typer.Option(help='A filter as JSON: \'{"year": {"$gte": 2024}}\'.', show_default=False)
+    ] = None,
+    archived: Annotated[bool, typer.Option("--archived", help="Those that were put away, too.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many at most; 0 for all.")] = 50,
+    scope: Scope = None,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """List what is remembered, in the order in which it was.
+
+    Example: smolagents-memory memories --kind failure --limit 20
+    """
+    from smolagents_memory.memory.quoting import age
+
+    asked = {name: value for name, value in (("kind", kind), ("source", source)) if value is not None}
+    wanted = {"$and": [asked, _filter(where)]}
+    with _memory(storage, scope, vector=False) as memory:
+        found = list(islice(memory.items(wanted, archived=None if archived else False), limit or None))
+        more = (
+            bool(limit) and len(found) == limit and memory.count(wanted, archived=None if archived else False) - limit
+        )
+        others = [] if found else memory.scopes()
+    if as_json:
+        names = ("key", "value", "kind", "source", "importance", "created", "archived", "pinned", "meta")
+        app.print_json([{name: getattr(each, name) for name in names} for each in found])
+        return
+    now = time.time()
+    rows = [
+        [each.key, each.kind, each.source, age(now - each.created), " ".join(str(each.value).split())]
+        for each in found
+    ]
+    app.print_table(["key", "kind", "source", "age", "memory"], rows, f"No memories that fit; {_named(others)}.")
+    if more:
+        app.say(f"… and {more} more: --limit 0 shows all.")
+
+
+def _filter(where: str | None) -> Any:
+    try:
+        return {} if where is None else json.loads(where)
+    except (ValueError, RecursionError) as error:
+        app.fail(f'--where is JSON, such as \'{{"year": {{"$gte": 2024}}}}\' ({error})')
+
+
+@command("scopes")
+def scopes(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+    """List whose memories there are, and how many.
+
+    Example: smolagents-memory scopes --storage agent_memory
+    """
+    with _memory(storage, None, vector=False) as memory:
+        found = memory.scopes()
+    if as_json:
+        app.print_json([asdict(each) for each in found])
+        return
+    rows = [[each.named, each.memories, each.archived] for each in found]
+    app.print_table(["scope", "memories", "archived"], rows, "No memories yet.")
+
+
 @command("forget")
 def forget(
-    key: Annotated[str, typer.Argument(help="The memory's key, as `search` shows it.", show_default=False)],
+    key: Annotated[
+        str | None, typer.Argument(help="The memory's key, as `memories` shows it.", show_default=False)
+    ] = None,
     purge: Annotated[bool, typer.Option(help="Make sure that no byte of it is left in the files.")] = False,
     scope: Scope = None,
     yes: Yes = False,
     storage: Storage = STORAGE,
     as_json: AsJson = False,
 ) -> None:
-    """Forget a memory for good.
+    """Forget a memory for good; with --scope and no key, all memories of that scope.
 
     Example: smolagents-memory forget 3f9c2a --yes
+
+    Example: smolagents-memory forget --scope user=ann
     """
+    if key is None and not scope:
+        app.fail("give a key, or a scope to forget as a whole: smolagents-memory forget --scope user=ann")
     with _memory(storage, scope) as memory:
-        app.confirm(f"The memory {key!r} will be deleted. Go ahead?", yes)
-        if not memory.forget(key):
-            app.fail(f"there is no memory {key!r}; `smolagents-memory search` shows keys")
+        if key is None:
+            told, done = _forget_scope(memory, " ".join(scope or ()), yes)
+        else:
+            app.confirm(f"The memory {key!r} will be deleted. Go ahead?", yes)
+            if not memory.forget(key):
+                app.fail(f"there is no memory {key!r}; `smolagents-memory memories` shows keys")
+            told, done = f"The memory {key!r} is forgotten", {"forgotten": key}
         if purge:
             memory.purge()
-    told = f"The memory {key!r} is forgotten{' and purged' if purge else ''}."
-    app.tell(told, {"forgotten": key, "purged": purge}, as_json)
+    app.tell(f"{told}{' and purged' if purge else ''}.", {**done, "purged": purge}, as_json)
+
+
+def _forget_scope(memory: Any, named: str, yes: bool) -> tuple[str, dict[str, Any]]:
+    count = memory.count(archived=None)
+    app.confirm(
+        f"All {count} memories of the scope {named}, archived and pinned ones too, will be deleted. Go ahead?", yes
+    )
+    count = memory.clear()
+    return f"{count} memories of the scope {named} are forgotten", {"forgotten": count, "scope": named}
 
 
 @command("confirm")

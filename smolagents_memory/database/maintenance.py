@@ -254,6 +254,11 @@ def index_words_anew(connection: Connection) -> None:
     """Make the full text from the words, and count them."""
     _forget_words(connection)
     _index_words(connection)
+    count_words(connection)
+
+
+def count_words(connection: Connection) -> None:
+    """How many memories each scope has, and how many words."""
     items, scopes = tables.items.c, tables.scopes
     theirs = (items.scope_id == scopes.c.id, items.archived.is_(None))
     live = select(func.count()).where(*theirs).scalar_subquery()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,14 @@ def chunks(values: Any, size: int = CHUNK) -> Iterator[Any]:
     """Pieces small enough for one statement."""
     for start in range(0, len(values), size):
         yield values[start : start + size]
+
+
+def last_of(numbers: Sequence[int], after: int) -> int:
+    """The last of some rows that were asked for from a number on: so that whoever goes on from it comes to an end."""
+    last = numbers[-1]
+    if last <= after:
+        raise sqlite3.DatabaseError("its rows do not come in their order: the file is damaged")
+    return last
 
 
 def numbered(connection: Connection, statement: str, ids: Sequence[int], **numbers: int) -> list[Any]:

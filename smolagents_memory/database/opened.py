@@ -19,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from smolagents_memory._errors import MissingExtraError
 from smolagents_memory._files import make_folder, make_private
-from smolagents_memory._forks import in_child, tell_in_child
+from smolagents_memory._forks import in_child, tell_in_child, uncut
 from smolagents_memory._log import logger
 from smolagents_memory.database.passwords import secret_options
 from smolagents_memory.database.places import Place
@@ -84,7 +84,7 @@ class Opened:
     @contextmanager
     def begun(self, *, relaxed: bool, immediate: bool = False, **options: Any) -> Iterator[Connection]:
         """A transaction. In RAM all threads share one connection: one at a time."""
-        with self._turn if self.in_ram else nullcontext(), self.engine.connect() as connection:
+        with self._turn if self.in_ram else nullcontext(), uncut(), self.engine.connect() as connection:
             connection = connection.execution_options(relaxed=relaxed, immediate=immediate, **options)
             with connection.begin():
                 yield connection

@@ -18,6 +18,8 @@ from smolagents_memory.database.passwords import shown
 Durability = Literal["power", "process"]
 FILE = "memory.db"  # in a folder
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_SQLITE = ("sqlite", "sqlite+pysqlite")
+_POSTGRES = ("postgresql+psycopg", "postgresql+psycopg2", "postgresql+pg8000")  # others are loaded by what a URL names
 
 
 class Place:
@@ -152,11 +154,14 @@ def _supported(url: URL) -> URL:
     url = url.set(drivername=url.drivername.lower())
     if url.drivername in ("postgres", "postgresql"):
         return url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() not in ("sqlite", "postgresql"):
+    if url.drivername not in (*_SQLITE, *_POSTGRES):
         raise PlaceError(
-            f"a place is in SQLite or Postgres, not in {url.get_backend_name()!r}. Memories alone may also live "
-            "behind the URL of a store: EnhancedAgentMemory, the tools of memory and open_store take one"
+            f"a place is in SQLite or Postgres, not in {url.drivername[:40]!r}: sqlite:///folder/memory.db or "
+            "postgresql://user:password@host/database. Memories alone may also live behind the URL of a store: "
+            "EnhancedAgentMemory, the tools of memory and open_store take one. Nothing was opened"
         )
+    if "plugin" in url.query:
+        raise PlaceError("a place's URL names no plugin of SQLAlchemy. Nothing was opened")
     if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
         path = os.path.abspath(str(url.database))
         return url.set(database=os.path.join(path, FILE) if os.path.isdir(path) else path)

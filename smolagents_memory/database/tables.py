@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from smolagents_memory.database.columns import Binary, Large, Real, Text, Whole
 
-HEAD = "0003"  # the newest revision in migrations/versions
+
+HEAD = "0004"  # the newest revision in migrations/versions
 VERSION_TABLE = "smolagents_memory_version"
-MEMORY_SCHEMA = 3  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
+MEMORY_SCHEMA = 4  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
 
 metadata = sa.MetaData()
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only in an INTEGER
@@ -119,17 +121,21 @@ scopes = sa.Table(
     metadata,
     sa.Column("id", _Id, primary_key=True),
     sa.Column("name", sa.Text, nullable=False, unique=True),
-    sa.Column("live", sa.Integer, nullable=False, default=0),  # memories that can be found
-    sa.Column("words", sa.BigInteger, nullable=False, default=0),  # and the words in them
-    sa.Column("decayed", sa.Float, nullable=False, default=0.0),  # when forgetting last ran
+    sa.Column("live", Whole(), nullable=False, default=0),  # memories that can be found
+    sa.Column("words", Large(), nullable=False, default=0),  # and the words in them
+    sa.Column("decayed", Real(), nullable=False, default=0.0),  # when forgetting last ran
+    sa.Column("recalls", Large(), nullable=False, server_default="0"),  # those that have no row of their own …
+    sa.Column("hits", Large(), nullable=False, server_default="0"),  # … how many of them found something …
+    sa.Column("helped", Large(), nullable=False, server_default="0"),  # … and were of use
+    sa.Column("ahead", Real(nullable=True)),  # since when it is known that some times lie ahead of the clock
 )
 sources = sa.Table(  # where memories come from: a run, a session, a document
     "memory_sources",
     metadata,
     sa.Column("id", _Id, primary_key=True),
     sa.Column("scope_id", _Id, nullable=False),
-    sa.Column("name", sa.LargeBinary, nullable=False),
-    sa.Column("next", sa.Integer, nullable=False),  # the position that its next memory gets
+    sa.Column("name", Binary(nullable=True), nullable=False),
+    sa.Column("next", Whole(), nullable=False),  # the position that its next memory gets
     sa.UniqueConstraint("scope_id", "name", name="memory_sources_name"),
 )
 items = sa.Table(
@@ -137,26 +143,26 @@ items = sa.Table(
     metadata,
     sa.Column("id", _Id, primary_key=True),
     sa.Column("scope_id", _Id, nullable=False),
-    sa.Column("key", sa.LargeBinary, nullable=False),
-    sa.Column("value", sa.LargeBinary, nullable=False),
-    sa.Column("form", sa.Integer, nullable=False),  # TEXT, ENVELOPED, both or neither
-    sa.Column("meta", sa.LargeBinary, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("key", Binary(), nullable=False),
+    sa.Column("value", Binary(), nullable=False),
+    sa.Column("form", Whole(), nullable=False),  # TEXT, ENVELOPED, both or neither
+    sa.Column("meta", Binary(), nullable=False),
+    sa.Column("kind", Text(), nullable=False),
     sa.Column("source_id", _Id),
     sa.Column("place", _Id, index=True),  # source and position in one number: neighbours are one apart
-    sa.Column("importance", sa.Float, nullable=False),
-    sa.Column("created", sa.Float, nullable=False),
-    sa.Column("touched", sa.Float, nullable=False),  # when it was last recalled or reinforced
-    sa.Column("uses", sa.Float, nullable=False),  # how often
-    sa.Column("useful", sa.Float, nullable=False),  # how often it turned out to help, less how often it did not
+    sa.Column("importance", Real(), nullable=False),
+    sa.Column("created", Real(), nullable=False),
+    sa.Column("touched", Real(), nullable=False),  # when it was last recalled or reinforced
+    sa.Column("uses", Real(), nullable=False),  # how often
+    sa.Column("useful", Real(), nullable=False),  # how often it turned out to help, less how often it did not
     sa.Column("pinned", sa.Boolean, nullable=False),
-    sa.Column("archived", sa.Float),  # when it was put away
-    sa.Column("embedder_id", sa.Integer),  # whose vectors it has; None: none yet
-    sa.Column("words", sa.Text, nullable=False),
-    sa.Column("word_count", sa.Integer, nullable=False),
+    sa.Column("archived", Real(nullable=True)),  # when it was put away
+    sa.Column("embedder_id", Whole(nullable=True)),  # whose vectors it has; None: none yet
+    sa.Column("words", Text(), nullable=False),
+    sa.Column("word_count", Whole(), nullable=False),
     sa.Column("origin", sa.String(16), nullable=False, server_default="user"),  # who wrote it: see `stores.records`
-    sa.Column("trust", sa.Integer, nullable=False, server_default="1"),  # from 1 on it may be brought back unasked
-    sa.Column("made_of", sa.LargeBinary),  # tools, memories and sources, in an envelope; None: of nothing else
+    sa.Column("trust", Whole(), nullable=False, server_default="1"),  # from 1 on it may be brought back unasked
+    sa.Column("made_of", Binary(nullable=True)),  # tools, memories and sources, in an envelope; None: of nothing else
     sa.UniqueConstraint("scope_id", "key", name="memory_items_key"),
     sa.Index("memory_items_embedder", "scope_id", "embedder_id"),
     sa.Index("memory_items_in_order", "scope_id", "id"),
@@ -174,10 +180,10 @@ vectors = sa.Table(  # a vector's id is the number of the change that brought it
     sa.Column("item_id", _Id, nullable=False, index=True),
     sa.Column("scope_id", _Id, nullable=False),
     sa.Column("embedder_id", sa.Integer, nullable=False),
-    sa.Column("part", sa.Integer, nullable=False),
-    sa.Column("parts", sa.Integer, nullable=False),
+    sa.Column("part", Whole(), nullable=False),
+    sa.Column("parts", Whole(), nullable=False),
     sa.Column("live", sa.Boolean, nullable=False),  # False while its memory is archived
-    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.Column("vector", Binary(), nullable=False),
     sa.Index("memory_vectors_newer", "scope_id", "id"),
 )
 LEFT_OUT = 0  # stands for the rows up to there, which are not kept any more
@@ -188,6 +194,16 @@ gone = sa.Table(  # vectors that every index must drop
     sa.Column("scope_id", _Id, nullable=False),
     sa.Column("vector_id", _Id, nullable=False),  # or LEFT_OUT
     sa.Index("memory_gone_newer", "scope_id", "id"),
+)
+recalls = sa.Table(  # the newest of each scope; see `stores.recalls`
+    "memory_recalls",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("scope_id", _Id, nullable=False),
+    sa.Column("created", Real(), nullable=False),
+    sa.Column("given", Binary(), nullable=False),  # the numbers of the memories that it gave, eight bytes each
+    sa.Column("helped", sa.Boolean, nullable=False),
+    sa.Index("memory_recalls_newer", "scope_id", "id"),
 )
 
 # the full text: FTS5, which keeps no text of its own, and how often each word occurs; on Postgres vectors of words

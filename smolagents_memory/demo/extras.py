@@ -107,7 +107,7 @@ class Extras:
             cut = 1000 * sum(max(0, before - KEEP_PICTURES) for before in range(len(steps)))
             rows.append(("pictures", f"{pictures}, {KEEP_PICTURES} at a time: {cut:,} tokens saved"))
         with opened_memory(self.folder) as memory:
-            learnt = memory.stats()["memories"]
+            learnt = memory.stats().memories
         rows.append(("learnt", f"{learnt} memories: what failed, what then worked, how it was solved"))
         size = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
         rows.append(("on disk", f"{size / 1000:,.0f} kB for all sessions, pictures and memories"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from smolagents_memory._errors import EmbeddingError
 from smolagents_memory.database.many import numbered
 from smolagents_memory.memory.ranking import Candidate
 from smolagents_memory.memory.recalling import Cosines, Near, best_of_each
-from smolagents_memory.search.full_text import STATE, full_text_of
+from smolagents_memory.search.full_text import full_text_of, state_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.rows import BY_IDS, whole
@@ -39,7 +40,7 @@ def asked_of_sql(vault: Vault, scope: str, query: str) -> Iterator[SqlSource | N
     with vault.database.reading() as connection:
         if matrix is not None and not vault.is_whole_in(connection):
             matrix = None
-        state = connection.execute(STATE, {"name": scope}).first()
+        state = state_of(connection, scope)
         yield SqlSource(vault, connection, state, sentences, matrix) if state is not None and state.live else None
 
 
@@ -75,7 +76,8 @@ class SqlSource:
     def candidates(self, ids: Collection[int], places: Collection[int] = ()) -> Iterable[Candidate]:
         for statement, numbers in ((_BY_ID, ids), (_BY_PLACE, places)):
             for row in numbered(self._connection, statement, list(numbers)):
-                yield Candidate(*row)
+                if _is_sound(row):
+                    yield Candidate(*row)
 
     def cosines(self, ids: Collection[int]) -> Cosines:
         if self._indexes is None or not ids:
@@ -88,3 +90,14 @@ class SqlSource:
     def records(self, ids: Collection[int]) -> dict[int, Record]:
         rows = self._connection.execute(BY_IDS, {"ids": list(ids)})
         return {record.id: record for record in whole(self._connection, rows)}
+
+
+def _is_sound(row: Any) -> bool:
+    """Whether a row holds what it should: on a damaged page anything may stand, and it is left out."""
+    _, place, words, count, *numbers = row
+    return (
+        isinstance(words, str)
+        and isinstance(count, int)
+        and (place is None or isinstance(place, int))
+        and all(isinstance(number, (float, int)) and math.isfinite(number) for number in numbers)
+    )

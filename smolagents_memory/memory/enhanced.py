@@ -17,11 +17,13 @@ from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.memory.documents import document_of
 from smolagents_memory.memory.forgetting import ForgettingCurve
+from smolagents_memory.memory.holdings import Holdings
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
 from smolagents_memory.memory.provenance import all_read
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import Told, review, tool_calls
+from smolagents_memory.memory.serving import LongTermStats
 from smolagents_memory.memory.trust import tool_names
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
@@ -30,7 +32,7 @@ from smolagents_memory.steps.notes import NoteStep
 _HAPPENINGS = ("added", "recalled", "forgotten", "archived")  # to hear of these, no step need be watched
 
 
-class EnhancedAgentMemory(ObservedMemory):
+class EnhancedAgentMemory(Holdings, ObservedMemory):
     """Takes the place of `agent.memory` and adds long-term memory: remember, recall, forget, learn from runs.
 
     Working memory is the agent's steps; long-term memory is SQL; its vectors are served by Chroma. Without a path
@@ -347,7 +349,7 @@ class EnhancedAgentMemory(ObservedMemory):
         """Make the indexes whole: `embedded`, the memories whose vectors were missing, and `rebuilt`."""
         return self.long_term.keeper.reindex(show=show_progress)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LongTermStats:
         """How many memories there are, what serves them, how often recall was of use, and whether that falls."""
         return self.long_term.stats()
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from smolagents_memory._errors import UnsupportedValueError
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -27,8 +29,10 @@ class Evaluation:
         )
 
 
-def evaluate(memory: Any, cases: Iterable[tuple[str, Iterable[str]]], k: int = 10) -> Evaluation:
-    """Recall each case's query and look for the keys it expects. `memory` has `recall(query, k)`, or is a store.
+def evaluate(memory: Any, cases: Iterable[tuple[str, str | Iterable[str]]], k: int = 10) -> Evaluation:
+    """Recall each case's query and look for the key, or the keys, it expects.
+
+    `memory` has `recall(query, k)`, or is a store.
 
     >>> from smolagents_memory import EnhancedAgentMemory, evaluate
     >>> memory = EnhancedAgentMemory(vector=False)
@@ -38,8 +42,7 @@ def evaluate(memory: Any, cases: Iterable[tuple[str, Iterable[str]]], k: int = 1
     """
     ask = memory.recall if hasattr(memory, "recall") else memory.search
     shares, firsts, times = [], [], []
-    for query, keys in cases:
-        expected = set(keys)
+    for query, expected in map(_case, cases):
         start = time.perf_counter()
         found = [hit.key for hit in ask(query, k)]
         times.append((time.perf_counter() - start) * 1000)
@@ -49,3 +52,15 @@ def evaluate(memory: Any, cases: Iterable[tuple[str, Iterable[str]]], k: int = 1
     recall, hits, mrr = (sum(each) / max(1, count) for each in (shares, [first > 0 for first in firsts], firsts))
     p50, p95 = times[count // 2], times[max(0, min(count - 1, int(count * 0.95)))]
     return Evaluation(k, count, recall, hits, mrr, p50, p95)
+
+
+def _case(case: Any) -> tuple[str, set[str]]:
+    """A query and the keys that it expects; a bare key is one, and not its letters."""
+    if isinstance(case, (tuple, list)) and len(case) == 2:
+        query, keys = case
+        expected: set[Any] = {keys} if isinstance(keys, str) else set(keys) if isinstance(keys, Iterable) else {None}
+        if isinstance(query, str) and all(isinstance(key, str) for key in expected):
+            return query, expected
+    raise UnsupportedValueError(
+        f'a case is a query and the keys that it should find, ("…", ["key"]), so cases are pairs; not {case!r:.80}'
+    )

@@ -17,17 +17,18 @@ from smolagents_memory.memory.candidates_in_stores import StoreSource
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.recalling import Fits, Found, Source, recalled
 from smolagents_memory.memory.reembedding import forget_damaged, reembed
+from smolagents_memory.memory.serving import HERE, IN_SQL, LongTermStats, figures
+from smolagents_memory.memory.traces import Traces
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.adapting import as_store, lost_by
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.records import Draft, Record, Use
+from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.store_bank import StoreBank
 from smolagents_memory.stores.vault import Vault
 
 
 CHUNK = 1000  # memories in one transaction of a long list
-_UNWRITTEN = 64  # recalls whose traces wait in RAM before they are written together
 
 AnyBank = TypeVar("AnyBank", Bank, StoreBank)
 
@@ -39,7 +40,7 @@ class Keeper(ABC, Generic[AnyBank]):
         self.bank: AnyBank = bank
         self._ranker = ranker
         self._lock = threading.Lock()
-        self._uses: dict[str, Use] = {}
+        self.traces = Traces(bank)
 
     @abstractmethod
     def asked(self, query: str) -> AbstractContextManager[Source | None]:
@@ -50,12 +51,16 @@ class Keeper(ABC, Generic[AnyBank]):
         """Keep memories, all or none."""
 
     @abstractmethod
+    def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
+        """Give a memory another text, other metadata, or both; whether it is there."""
+
+    @abstractmethod
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         """Make every index whole: how many vectors were missing, and whether an index was made anew."""
 
     @abstractmethod
-    def stats(self) -> dict[str, Any]:
-        """What there is to know about the place; `lost`: what a store lacks, and what does not work without it."""
+    def stats(self) -> LongTermStats:
+        """What there is to know about the place, and how well it serves."""
 
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left; False where somebody or something prevents it."""
@@ -96,25 +101,9 @@ class Keeper(ABC, Generic[AnyBank]):
         with self.asked(query) as source:
             return recalled(source, self._ranker, k, now, fits) if source is not None else []
 
-    def used(self, records: Sequence[Record], now: float, useful: float = 0.0) -> None:
-        """Note that records were recalled (`useful` 0), or that they helped or did not."""
-        if useful:
-            self.bank.touch({record.key: Use(helped=useful) for record in records})
-            return
-        with self._lock:
-            for record in records:
-                before = self._uses.get(record.key, Use(last=now))
-                self._uses[record.key] = Use(before.often + 1, max(before.last, now))
-            many = len(self._uses) >= _UNWRITTEN
-        if many:
-            self.flush()
-
     def flush(self) -> None:
         """Write what waits in RAM."""
-        with self._lock:
-            uses, self._uses = self._uses, {}
-        if uses:
-            self.bank.touch(uses)
+        self.traces.write()
 
 
 class SqlKeeper(Keeper[Bank]):
@@ -168,6 +157,15 @@ class SqlKeeper(Keeper[Bank]):
         if written >= CHUNK and self.vault.indexes is not None:  # so that the next recall need not wait
             self.vault.indexes.catch_up(self.bank.name)
 
+    def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
+        vectors = self.vault.vectors
+        draft = None
+        if text is not None:
+            draft = Draft(Record(key, text), " ".join(words(text)))
+            if vectors is not None:
+                (draft.vectors,) = vectors.of_documents([text])
+        return self.bank.reword(key, draft, meta, vectors.name if vectors is not None else None)
+
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         reread(self.vault.database, anew=True, show=show)
         if self.vault.vectors is not None:
@@ -198,18 +196,19 @@ class SqlKeeper(Keeper[Bank]):
         if self.vault.vectors is not None:
             self.vault.vectors.went_without(error)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LongTermStats:
         self.flush()
         indexes = self.vault.indexes
-        return {
-            "memories": self.bank.count(),
-            "archived": self.bank.count(archived=True),
-            "embedder": self.vault.vectors.name if self.vault.vectors is not None else None,
-            "not embedded": self.vault.missing(),
-            "index": indexes.serving(self.bank.name) if indexes is not None else "words alone",
-            "leads": indexes.leads if indexes is not None else False,
-            "lost": {},
-        }
+        return LongTermStats(
+            memories=self.bank.count(),
+            archived=self.bank.count(archived=True),
+            embedder=self.vault.vectors.name if self.vault.vectors is not None else None,
+            not_embedded=self.vault.missing(),
+            index=indexes.serving(self.bank.name) if indexes is not None else "words alone",
+            leads=indexes.leads if indexes is not None else False,
+            counted=IN_SQL,
+            **figures(self.traces.served()),
+        )
 
     def erase(self) -> bool:
         erased = super().erase()
@@ -248,25 +247,30 @@ class StoreKeeper(Keeper[StoreBank]):
     def write(self, drafts: list[Draft]) -> None:
         self.bank.put(drafts)
 
+    def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
+        return self.bank.reword(key, None if text is None else Draft(Record(key, text)), meta, None)
+
     def replace(self, source: str, prefix: str, records: Sequence[Record]) -> list[str]:
         return self.bank.replace(source, prefix, [Draft(record) for record in records])
 
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         return {"embedded": self.bank.complete(), "rebuilt": 0}
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LongTermStats:
         self.flush()
         archived = [record.archived is not None for record in self.bank.records(archived=None)]
         memories, embedded = archived.count(False), self.bank.embedded()
-        return {
-            "memories": memories,
-            "archived": archived.count(True),
-            "embedder": None if self._meaning is None else repr(self._meaning),
-            "not embedded": 0 if embedded is None else max(0, memories - embedded),
-            "index": "words alone" if self._meaning is None else type(self._meaning).__name__,
-            "leads": False,
-            "lost": self.lost,
-        }
+        return LongTermStats(
+            memories=memories,
+            archived=archived.count(True),
+            embedder=None if self._meaning is None else repr(self._meaning),
+            not_embedded=0 if embedded is None else max(0, memories - embedded),
+            index="words alone" if self._meaning is None else type(self._meaning).__name__,
+            leads=False,
+            lost=self.lost,
+            counted=HERE,
+            **figures(self.traces.served()),
+        )
 
     def opened_by(self) -> str:
         return "long_term=…, vector_store=…"

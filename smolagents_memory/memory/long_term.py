@@ -6,14 +6,14 @@ import hashlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.engine import URL
 
 from smolagents_memory._errors import UnsupportedValueError
-from smolagents_memory._log import warn_of_loss
+from smolagents_memory._log import logger, warn_of_loss
 from smolagents_memory.codec.plain_json import pack
 from smolagents_memory.database.places import Place
 from smolagents_memory.memory.documents import parts_of
@@ -21,15 +21,15 @@ from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.recalling import Fits
-from smolagents_memory.memory.serving import Serving
+from smolagents_memory.memory.serving import LongTermStats, Watch
 from smolagents_memory.memory.trust import inherit, made_of, provenance_in
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
-from smolagents_memory.stores.filters import compiled
+from smolagents_memory.stores.filters import chosen, compiled
 from smolagents_memory.stores.opening import is_store_url, open_store
-from smolagents_memory.stores.records import CONFIRMED, USUAL, Record
+from smolagents_memory.stores.records import CONFIRMED, USUAL, Record, ScopeInfo
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.sql import SqlStore
 from smolagents_memory.stores.vault import open_vault
@@ -58,6 +58,8 @@ class Memory(Hit[Any]):
     origin: str = "user"  # who wrote it: user, agent, tool, document or import
     trust: int = USUAL  # 0: comes when asked for; 1: unasked, too; 2: a person confirmed it
     tools: tuple[str, ...] = ()  # whose text it holds, or was made of
+    archived: float | None = None  # since when it is put away
+    pinned: bool = False
 
     __iter__ = Hit.__iter__
 
@@ -119,15 +121,18 @@ class LongTerm:
         self, keeper: Keeper[Any], curve: ForgettingCurve, clock: Callable[[], float], tell: Callable[..., None]
     ) -> None:
         self.keeper, self.curve, self.clock = keeper, curve, clock
-        self.serving = Serving()
+        self._watch = Watch()
         self._tell = tell
         self._lock = threading.Lock()
         self.just_recalled: deque[str] = deque(maxlen=256)  # texts: what was just recalled is not learnt again
 
     def remember(self, items: Iterable[str | Mapping[str, Any]], *, show: bool | None = None) -> list[str]:
         """Keep texts or mappings; all are looked at before the first is written."""
+        if isinstance(items, (str, Mapping)):
+            raise UnsupportedValueError("remember_many takes a list of memories, not one text; nothing was written")
         now = self.clock()
         records = [self._record(item, now) for item in items]
+        self._rename({record.key: record for record, named in records if not named})
         inherit([record for record, _ in records], self.keeper.bank.get_many)
         keys = [record.key for record, _ in records]
         if keys:
@@ -169,14 +174,14 @@ class LongTerm:
         now = self.clock()
         found = self.keeper.recall(checked_query(query), k + _PASSED_OVER if unless else k, now, fits)
         found = [each for each in found if each.relevance >= at_least and not (unless and unless(each.record))][:k]
-        if found:
-            self.keeper.used([each.record for each in found], now)
+        if k and query.strip():
+            self._count([each.record for each in found], now)
         memories = [
             Memory(
                 each.record.key, each.record.value, round(each.score, 6), each.record.meta,
                 each.parts if explain else {}, each.record.kind, each.record.source, each.record.created,
                 each.record.importance, each.relevance, each.record.origin, each.record.trust,
-                tuple(each.record.tools),
+                tuple(each.record.tools), pinned=each.record.pinned,
             )
             for each in found
         ]  # fmt: skip
@@ -188,14 +193,58 @@ class LongTerm:
         record = self.get(key)
         if record is None:
             return False
-        self.keeper.used([record], self.clock(), 1.0 if useful else -1.0)
-        self.serving.judged(key, useful)
+        self.keeper.traces.helped(record, useful)
         return True
+
+    def _count(self, records: Sequence[Record], now: float) -> None:
+        """One more recall."""
+        self.keeper.traces.recalled(records, now)
+        drift = self._watch.asked(self.keeper.traces.served)
+        if drift:
+            logger.warning("recall serves less well than it did: %s", drift)
 
     def get(self, key: str) -> Record | None:
         """A memory by its key, archived or not."""
         found: Record | None = self.keeper.bank.get_many([checked_key(key)]).get(key)
         return found
+
+    def memory(self, key: str) -> Memory | None:
+        """A memory as users see it."""
+        self.keeper.flush()
+        record = self.get(key)
+        return None if record is None else _as_memory(record)
+
+    def items(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> Iterator[Memory]:
+        """Those that fit, read as they are asked for."""
+        fits = compiled(where)
+        found = self.keeper.records(archived=archived)
+        return (_as_memory(record) for record in found if fits is None or fits(record.view()))
+
+    def count(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> int:
+        """How many fit."""
+        if compiled(where) is None:
+            return int(self.keeper.bank.count(archived=archived))
+        return sum(1 for _ in self.items(where, archived=archived))
+
+    def scopes(self) -> list[ScopeInfo]:
+        """All that there are in the place."""
+        found: list[ScopeInfo] = self.keeper.bank.scopes()
+        return found
+
+    def update(self, key: str, *, text: str | None, meta: Mapping[str, Any] | None) -> bool:
+        """Another text, other metadata, or both."""
+        checked_key(key)
+        if text is None and meta is None:
+            raise UnsupportedValueError("update takes a text, metadata, or both; nothing was changed")
+        if text is not None and not isinstance(text, str):
+            raise UnsupportedValueError(f"a memory is a text, not {text!r:.80}; nothing was changed")
+        kept = None if meta is None else checked_meta(meta)
+        if kept is not None:
+            pack(kept, "metadata")
+        if not self.keeper.update(key, text, kept):
+            return False
+        self._tell("added", keys=[key])
+        return True
 
     # -- forgetting --------------------------------------------------------------------------------------------
 
@@ -215,10 +264,16 @@ class LongTerm:
 
     def forget_where(self, where: Mapping[str, Any]) -> int:
         """Delete what fits."""
-        fits = compiled(where)
-        if fits is None:
-            raise UnsupportedValueError("an empty filter would delete everything; name what is to be forgotten")
+        fits = chosen(where)
         return len(self.forget([record.key for record in self.keeper.records(archived=None) if fits(record.view())]))
+
+    def clear(self) -> int:
+        """Delete the scope."""
+        keys = [record.key for record in self.keeper.records(archived=None)]
+        count = int(self.keeper.bank.clear())
+        if keys:
+            self._tell("forgotten", keys=keys)
+        return count
 
     def change(self, keys: Sequence[str], what: str) -> list[str]:
         """ "archive", "restore", "pin", "unpin" or "confirm"; the keys that this changed."""
@@ -234,6 +289,7 @@ class LongTerm:
         """Archive what has faded."""
         now = self.clock()
         self.keeper.flush()
+        self.keeper.bank.settle_times(now)
         faded = [record.key for record in self.keeper.bank.histories() if self.curve.faded(record, now)]
         return self.change(faded, "archive") if faded else []
 
@@ -245,18 +301,30 @@ class LongTerm:
     def purge(self) -> list[str]:
         """Delete what is over, and the bytes of everything deleted."""
         now = self.clock()
+        self.keeper.bank.settle_times(now)
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
         self.keeper.erase()  # what prevents it is said there
         return gone
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LongTermStats:
         """Counts, what serves recall, and how well."""
-        return {**self.keeper.stats(), **self.serving.stats()}
+        return self.keeper.stats()
 
     def close(self) -> None:
         """Write what waits and let go."""
         self.keeper.close()
+
+    def _rename(self, unnamed: Mapping[str, Record]) -> None:
+        """Give a text whose key has another text now, for that was updated, a key of its own."""
+        while unnamed:
+            there = self.keeper.bank.get_many(unnamed)
+            unnamed = {
+                key: record for key, record in unnamed.items() if key in there and there[key].value != record.value
+            }
+            for key, record in unnamed.items():
+                record.key = f"m-{_digest(key + record.value)}"
+            unnamed = {record.key: record for record in unnamed.values()}
 
     def _record(self, item: str | Mapping[str, Any], now: float) -> tuple[Record, bool]:
         """An item as a record, and whether it came with a key of its own."""
@@ -273,14 +341,28 @@ class LongTerm:
         source = given.get("source")
         if source is not None and not isinstance(source, str):
             raise UnsupportedValueError(f"a source is a text or None, not {source!r:.40}; nothing was written")
+        kind = given.get("kind") or "memory"
+        if not isinstance(kind, str) or "\0" in kind or any("\ud800" <= letter <= "\udfff" for letter in kind):
+            raise UnsupportedValueError(
+                f"a kind is a text of whole characters, such as 'failure', not {kind!r:.40}; nothing was written"
+            )
         key, text, meta = given.get("key"), str(given["text"]), checked_meta(given.get("meta"))
         pack(meta, "metadata")
         origin, trust, made = provenance_in(given)
         record = Record(
-            checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, given.get("kind") or "memory",
+            checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, kind,
             source, float(importance), now, now, origin=origin, trust=trust, made_of=made,
         )  # fmt: skip
         return record, key is not None
+
+
+def _as_memory(record: Record) -> Memory:
+    """A record that nobody looked for by a query."""
+    return Memory(
+        record.key, record.value, 0.0, record.meta, {}, record.kind, record.source, record.created, record.importance,
+        origin=record.origin, trust=record.trust, tools=tuple(record.tools), archived=record.archived,
+        pinned=record.pinned,
+    )  # fmt: skip
 
 
 def _fits(where: Mapping[str, Any] | None, trusted: Collection[str] | None) -> Fits | None:

@@ -14,6 +14,7 @@ from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
+from smolagents_memory.database.many import last_of
 from smolagents_memory.search.exact import damaged_rows
 from smolagents_memory.stores.findable import add_vectors, drop_vectors
 from smolagents_memory.stores.rows import RECORDS, embedder_id, record_of, writing_memories
@@ -69,9 +70,9 @@ def forget_damaged(vault: Vault) -> None:
     while True:
         with vault.database.reading() as connection:
             found = connection.execute(rows.where(vectors.id > last)).all()
+            last = last_of([row.id for row in found], last) if found else last
         if not found:
             return
-        last = found[-1].id
         whole = [row for row in found if len(row.vector) == 4 * width and isinstance(row.parts, int) and row.parts > 0]
         matrix = numpy.frombuffer(b"".join([row.vector for row in whole]), dtype=numpy.float32).reshape(-1, width)
         bad = {row.item_id for row, damaged in zip(whole, damaged_rows(matrix), strict=True) if damaged}
@@ -90,7 +91,10 @@ def _without_vectors(vault: Vault, after: int) -> Sequence[Any]:
     with vault.database.reading() as connection:
         current = vault.indexes.embedder_id(connection)
         statement = missing_statement(current, None, RECORDS.add_columns(items.scope_id)).where(items.id > after)
-        return connection.execute(statement.order_by(items.id).limit(BATCH)).all()
+        rows = connection.execute(statement.order_by(items.id).limit(BATCH)).all()
+        if rows:
+            last_of([row.id for row in rows], after)
+        return rows
 
 
 def _embed(vault: Vault, rows: Sequence[Any]) -> None:

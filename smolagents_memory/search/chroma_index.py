@@ -16,7 +16,7 @@ from smolagents_memory._files import write_whole
 from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
-from smolagents_memory.database.many import chunks
+from smolagents_memory.database.many import chunks, last_of
 from smolagents_memory.search.chroma_folder import ChromaFolder
 from smolagents_memory.search.chroma_state import live_in_sql, state_in
 from smolagents_memory.search.exact import Floats, Heap, Rows, dropped, matrix_of, newer
@@ -222,7 +222,7 @@ class ChromaIndex:
         last = self._last
         while found := newer(connection, self.scope, self.embedder, last, BATCH):
             yield Rows.of(found, self.dimensions)
-            last = found[-1][0]
+            last = last_of([row[0] for row in found], last)
 
     def _count_in_sql(self, connection: Connection) -> int:
         return live_in_sql(connection, self.scope, self.embedder)

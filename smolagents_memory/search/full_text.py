@@ -7,21 +7,43 @@ how often a word occurs is counted for the scope alone: what one scope holds doe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, select, text
+from sqlalchemy import Connection, bindparam, func, select, text
 from sqlalchemy.exc import DatabaseError
 
 from smolagents_memory.database import tables
 from smolagents_memory.database.many import chunks
 
 
-# a scope: its number, how much is in it, and the last change of the whole place
-STATE = (
+class State(NamedTuple):
+    """A scope: its number, how much is in it, and the last change of the whole place."""
+
+    id: int
+    live: int
+    words: int
+    last: int
+
+
+_STATE = (
     select(tables.scopes.c.id, tables.scopes.c.live, tables.scopes.c.words, tables.changes.c.last)
     .join(tables.changes, tables.changes.c.id == 1)
     .where(tables.scopes.c.name == bindparam("name"))
 )
+
+
+def state_of(connection: Connection, name: str) -> State | None:
+    """How a scope stands; None before anything was written in it. What is damaged is counted."""
+    row = connection.execute(_STATE, {"name": name}).first()
+    if row is None:
+        return None
+    live, words = row.live, row.words
+    if live < 0 or words < 0:
+        items = tables.items.c
+        counted = select(func.count(), func.sum(items.word_count))
+        here = counted.where(items.scope_id == row.id, items.archived.is_(None))
+        live, words = (int(each or 0) for each in connection.execute(here).one())
+    return State(row.id, live, max(0, words), row.last)
 
 
 def full_text_of(connection: Connection) -> SqliteText | PostgresText:

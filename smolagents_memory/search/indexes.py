@@ -23,7 +23,7 @@ from smolagents_memory.search.chroma_folder import OWN_COLLECTION, ChromaFolder
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
 from smolagents_memory.search.exact import ExactIndex, Floats, matrix_of
-from smolagents_memory.search.full_text import STATE
+from smolagents_memory.search.full_text import state_of
 from smolagents_memory.search.spread import DEVIATION, with_experience
 
 
@@ -179,7 +179,7 @@ class Indexes:
     def _named(self, name: str) -> Iterator[tuple[Connection, int, ExactIndex | ChromaIndex | None]]:
         """A connection, the last change that it sees, and the index of the scope of that name."""
         with self.database.reading() as connection:
-            state = connection.execute(STATE, {"name": name}).first()
+            state = state_of(connection, name)
             index = self.of(connection, state.id, state.live) if state is not None else None
             yield connection, state.last if state is not None else 0, index
 

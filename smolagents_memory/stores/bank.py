@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,13 @@ from smolagents_memory._errors import StoreUnavailableError
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import as_key, envelope_of, from_key
+from smolagents_memory.database.envelope import as_key, envelope_of
 from smolagents_memory.database.many import chunks
 from smolagents_memory.search.purging import purge
+from smolagents_memory.stores.clocks import SLACK, due, lies_ahead, settle
 from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
-from smolagents_memory.stores.records import Draft, Record, Use
+from smolagents_memory.stores.recalls import note_help, note_recalls, served
+from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, ScopeInfo, Served, Use
 from smolagents_memory.stores.rows import (
     BY_KEY,
     HISTORIES,
@@ -26,10 +28,14 @@ from smolagents_memory.stores.rows import (
     embedder_id,
     every_record,
     history,
+    is_sound,
+    read_key,
     record_of,
     row_of,
     scope_name,
+    scope_of,
     take_numbers,
+    word_count,
     writing_memories,
 )
 
@@ -42,9 +48,9 @@ _TOUCH = (
     update(tables.items)
     .where(_items.scope_id == bindparam("scope"), _items.key == bindparam("name"))
     .values(
-        uses=_items.uses + bindparam("often"),
+        uses=func.coalesce(_items.uses, 0) + bindparam("often"),
         touched=case((_items.touched < bindparam("last"), bindparam("last")), else_=_items.touched),
-        useful=_items.useful + bindparam("helped"),
+        useful=func.coalesce(_items.useful, 0) + bindparam("helped"),
     )
 )
 _DECAYED = select(tables.scopes.c.id, tables.scopes.c.decayed).where(tables.scopes.c.name == bindparam("name"))
@@ -60,6 +66,19 @@ class Bank:
     def __init__(self, database: Database, scope: Mapping[str, Any] | None = None) -> None:
         self.database = database
         self.name = scope_name(scope)
+
+    def light(self) -> Callable[[], Bank | None]:
+        """How to have this bank again without holding on to it; None where its file is gone."""
+        place, faults, name = self.database.place, self.database.faults, self.name
+
+        def opened() -> Bank | None:
+            if place.path is not None and not place.path.exists():
+                return None
+            bank = Bank(Database(place, faults))
+            bank.name = name
+            return bank
+
+        return opened
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -102,24 +121,47 @@ class Bank:
         with self.database.reading() as connection:
             statement = HISTORIES.where(_items.scope_id == self.scope_id(connection), _AWAY[False])
             rows = connection.execute(statement).all()
-        return [Record(from_key(row.key), None, **history(row)) for row in rows]
+        known = ((row, *read_key(row.key)) for row in rows if is_sound(row))
+        return [Record(key, None, **history(row)) for row, key, is_whole in known if is_whole]
 
     def take_turn(self, now: float, every: float) -> bool:
         """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
         with self.database.reading() as connection:
             row = connection.execute(_DECAYED, {"name": self.name}).first()
-        if row is None or row.decayed > now - every:
+        if row is None or not due(row.decayed, now, every):
             return False
         table = tables.scopes
-        due = (table.c.id == row.id) & (table.c.decayed <= now - every)
+        noted = func.coalesce(table.c.decayed, 0)  # also where no number lies there any more
+        still = (table.c.id == row.id) & ~((noted > now - every) & (noted <= now + max(every, SLACK)))
         with writing_memories(self.database) as connection:
-            return bool(connection.execute(update(table).where(due).values(decayed=now)).rowcount)
+            return bool(connection.execute(update(table).where(still).values(decayed=now)).rowcount)
+
+    def settle_times(self, now: float) -> None:
+        """Have memories whose times lie ahead of the clock age too."""
+        with self.database.reading() as connection:
+            scope = self.scope_id(connection)
+            if scope is None or not lies_ahead(connection, scope, now):
+                return  # as ever: nobody who writes need be waited for
+        with writing_memories(self.database) as connection:
+            scope = self.scope_id(connection)
+            if scope is not None:
+                settle(connection, scope, now)
 
     def count(self, *, archived: bool | None = False) -> int:
         """How many memories there are."""
         with self.database.reading() as connection:
             theirs = (_items.scope_id == self.scope_id(connection), _AWAY[archived])
             return int(connection.execute(select(func.count()).select_from(tables.items).where(*theirs)).scalar() or 0)
+
+    def scopes(self) -> list[ScopeInfo]:
+        """All scopes that are in the place, by name."""
+        away = func.sum(case((_items.archived.is_not(None), 1), else_=0))
+        table = tables.scopes.c
+        statement = select(table.name, func.count(_items.id).label("all"), away.label("away")).group_by(table.name)
+        joined = statement.outerjoin(tables.items, _items.scope_id == table.id).order_by(table.name)
+        with self.database.reading() as connection:
+            rows = connection.execute(joined.select_from(tables.scopes)).all()
+        return [ScopeInfo(scope_of(row.name), row.all - int(row.away or 0), int(row.away or 0)) for row in rows]
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -169,7 +211,8 @@ class Bank:
             if old is None:
                 rows.append(row | {"id": number, **places.next(draft.record.source)})
             else:
-                row |= {"target": old.id, "created": old.created, "pinned": old.pinned, "useful": old.useful}
+                kept = {"created": old.created, "useful": old.useful} if old.created or not old.damaged else {}
+                row |= {"target": old.id, "pinned": old.pinned, **kept}
                 updates.append(row | places.kept(old, draft.record.source))
             numbers.append(number if old is None else old.id)
         places.save()
@@ -191,12 +234,28 @@ class Bank:
         if old.archived is not None:
             self._restore(connection, [old.id])
 
-    def touch(self, uses: Mapping[str, Use]) -> None:
-        """Note that memories were used, by key."""
+    def touch(self, uses: Mapping[str, Use], recalls: Sequence[Recall] = (), helped: Any = None) -> bool:
+        """Note that memories were used, by key; recalls; and of one memory, by its number, that it helped.
+
+        False, and nothing is noted, before anything was written in the scope.
+        """
         with writing_memories(self.database) as connection:
             scope = self.scope_id(connection)
+            if scope is None:
+                return False
             rows = [{"scope": scope, "name": as_key(key), **use._asdict()} for key, use in uses.items()]
-            connection.execute(_TOUCH, rows)
+            if rows:
+                connection.execute(_TOUCH, rows)
+            note_recalls(connection, scope, recalls)
+            if helped is not None:
+                note_help(connection, scope, helped)
+            return True
+
+    def served(self, newest: int = NEWEST) -> Served:
+        """How well recall served this scope, in all processes."""
+        with self.database.reading() as connection:
+            scope = self.scope_id(connection)
+            return Served() if scope is None else served(connection, scope, newest)
 
     def note(self, key: str, **noted: Any) -> bool:
         """Note of a memory whether it is `pinned`, or its `trust`; whether it is there."""
@@ -212,6 +271,45 @@ class Bank:
             if found:
                 self._delete(connection, self._scope_for_writing(connection), found)
             return found
+
+    def reword(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
+        """Give a memory another text (with its words and vectors), other metadata, or both; whether it is there."""
+        with writing_memories(self.database) as connection:
+            old = next(self._by_keys(connection, [key]), None)
+            if old is None or old.damaged:
+                return False
+            new = replace(
+                old, meta=old.meta if meta is None else meta, value=draft.record.value if draft else old.value
+            )
+            values = contents(envelope_of(connection), new, self.name)
+            if draft is not None:
+                values |= self._reworded(connection, old, draft, embedder)
+            connection.execute(_ONE.values(values), {"target": old.id})
+            return True
+
+    def _reworded(self, connection: Connection, old: Record, draft: Draft, embedder: str | None) -> dict[str, Any]:
+        """The words and vectors of another text, in the place of the old ones; archived, it is not found by them."""
+        scope, by = self._scope_for_writing(connection), 0
+        self._unindex(connection, scope, [old.id])
+        if old.archived is None:
+            add_words(connection, scope, [(old.id, draft.words)])
+        if embedder is not None and len(draft.vectors):
+            by = embedder_id(connection, embedder)
+            add_vectors(connection, by, [(old.id, scope, old.archived is None, draft.vectors)])
+        return {"words": draft.words, "word_count": word_count(draft.words), "embedder_id": by or None}
+
+    def clear(self) -> int:
+        """Delete everything in the scope; how many memories that was."""
+        with writing_memories(self.database) as connection:
+            scope = self.scope_id(connection)
+            if scope is None:
+                return 0
+            ids = list(connection.scalars(select(_items.id).where(_items.scope_id == scope)))
+            self._unindex(connection, scope, ids)
+            for some in chunks(ids):
+                connection.execute(delete(tables.items).where(_items.id.in_(some)))
+            connection.execute(delete(tables.recalls).where(tables.recalls.c.scope_id == scope))
+            return len(ids)
 
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
         """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""

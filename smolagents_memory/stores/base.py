@@ -83,12 +83,12 @@ class MemoryStore(ABC, Generic[Value]):
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Value]:
         """The values that are there, by key."""
-        found = ((key, self.get(key)) for key in keys)
+        found = ((key, self.get(key)) for key in checked_keys(keys))
         return {key: value for key, value in found if value is not None}
 
     def forget_many(self, keys: Iterable[str]) -> int:
         """Drop several; returns how many were there."""
-        return sum(self.forget(key) for key in keys)
+        return sum(self.forget(key) for key in checked_keys(keys))
 
     def meta(self, key: str) -> dict[str, Any] | None:
         """The metadata under `key`, or None."""
@@ -128,7 +128,10 @@ def asked(query: object, top_k: object, where: Where | None) -> tuple[str, int, 
 
 def entries(items: Iterable[Item[Value]]) -> Iterator[tuple[str, Value, dict[str, Any]]]:
     """Each item's key, value and metadata, if they can be."""
-    for key, value, *meta in items:
+    for item in items:
+        if isinstance(item, str) or len(item) not in (2, 3):
+            raise UnsupportedValueError(f"an item is (key, value) or (key, value, meta), not {item!r:.80}")
+        key, value, *meta = item
         yield checked_key(key), value, checked_meta(meta[0] if meta else None)
 
 
@@ -137,6 +140,13 @@ def checked_key(key: object) -> str:
     if not isinstance(key, str) or not key:
         raise UnsupportedValueError(f"a key is a text of at least one character, not {key!r:.80}; nothing was written")
     return key
+
+
+def checked_keys(keys: Iterable[object]) -> list[str]:
+    """The keys, if they can be some: a text alone is one key, and not a list of its letters."""
+    if isinstance(keys, str):
+        raise UnsupportedValueError(f"a list of keys is needed, not one text: [{keys!r:.80}]")
+    return [checked_key(key) for key in keys]
 
 
 def checked_top_k(top_k: object) -> int:

@@ -20,7 +20,18 @@ from smolagents_memory.database.many import chunks
 from smolagents_memory.search.chroma_folder import ChromaFolder, Guarded, asked_of_chroma, chroma_folder
 from smolagents_memory.search.embedding import Vectors, default_embedder, resolved_embedder
 from smolagents_memory.search.parts import best_of_parts
-from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
+from smolagents_memory.stores.base import (
+    Hit,
+    Item,
+    MemoryStore,
+    Meta,
+    Value,
+    Where,
+    asked,
+    checked_key,
+    checked_keys,
+    entries,
+)
 from smolagents_memory.stores.chroma_purging import copy_of, finish, vacuum
 from smolagents_memory.stores.chroma_records import ORDER, PART, PARTS, Entry, entries_of, entry_of, id_of, ids_of
 
@@ -121,7 +132,7 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
 
     def forget_many(self, keys: Iterable[str]) -> int:
         """Drop several; returns how many were there."""
-        names = list(dict.fromkeys(id_of(checked_key(key)) for key in keys))
+        names = list(dict.fromkeys(id_of(key) for key in checked_keys(keys)))
         count = 0
         collection = self._collection()
         for some in chunks(names, BATCH):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
 
 
 Check = Callable[[Mapping[str, Any]], bool]
+Verdict = Check | bool  # True, False: a filter that says the same of everything, by its form
+
+DEEPEST = 50  # filters within filters
 
 _MISSING = object()
+_EMPTY = (str, bytes, list, tuple, set, frozenset, Mapping)
 
 
 def compiled(where: Mapping[str, Any] | None) -> Check | None:
@@ -18,43 +23,117 @@ def compiled(where: Mapping[str, Any] | None) -> Check | None:
 
     A plain value asks for equality. The operators are `$eq $ne $gt $gte $lt $lte $in $nin $contains $exists`,
     and `$and`, `$or` and `$not` join filters. What is missing or of another type does not fit (`$ne`, `$nin`: does).
+    An empty filter fits everything, `$or` over no filter and `$in` over no value fit nothing.
 
     >>> fits = compiled({"year": {"$gte": 2024}, "$or": [{"kind": "fact"}, {"kind": "failure"}]})
     >>> fits({"year": 2025, "kind": "fact"}), fits({"kind": "fact"})
     (True, False)
     """
-    if where is None:
-        return None
-    if not isinstance(where, Mapping):
-        raise UnsupportedValueError(f"where is a mapping such as {{'kind': 'failure'}}, not {where!r:.80}")
-    checks = [_clause(name, wanted) for name, wanted in where.items()]
-    if not checks:
-        return None
-    return lambda meta: all(check(meta) for check in checks)
+    verdict = True if where is None else _Reading(deleting=False).filter(where)
+    return None if verdict is True else _as_check(verdict)
 
 
-def _clause(name: object, wanted: Any) -> Check:
-    if not isinstance(name, str):
-        raise UnsupportedValueError(f"a name in where is a text, not {name!r:.80}")
-    if name in ("$and", "$or"):
-        if not isinstance(wanted, (list, tuple)):
-            raise UnsupportedValueError(f"{name} joins a list of filters, not {wanted!r:.80}")
-        checks = [compiled(each) or _anything for each in wanted]
-        join = all if name == "$and" else any
-        return lambda meta: join(check(meta) for check in checks)
-    if name == "$not":
-        check = compiled(wanted) or _anything
-        return lambda meta: not check(meta)
-    if name.startswith("$"):
-        raise UnsupportedValueError(f"where knows $and, $or and $not between filters, not {name}")
-    if isinstance(wanted, Mapping) and wanted and all(str(key).startswith("$") for key in wanted):
-        tests = [_test(operator, operand) for operator, operand in wanted.items()]
-        return lambda meta: all(test(meta.get(name, _MISSING)) for test in tests)
-    return lambda meta: _equal(meta.get(name, _MISSING), wanted)
+def chosen(where: Mapping[str, Any]) -> Check:
+    """What fits a filter by which something is to be deleted. One that does not say what is refused.
+
+    That is one which is true of everything by its form, and one that compares with something empty: this is what a
+    program makes of a choice that nobody made.
+
+    >>> chosen({"$not": {"$or": []}})
+    Traceback (most recent call last):
+    ...
+    smolagents_memory._errors.UnsupportedValueError: the filter {'$not': {'$or': []}} fits everything, ...
+    """
+    verdict = _Reading(deleting=True).filter(where)
+    if verdict is True:
+        raise UnsupportedValueError(
+            f"the filter {shown(where)} fits everything, and nothing was deleted; name what is to be forgotten, or "
+            "say clear()"
+        )
+    return _as_check(verdict)
 
 
-def _anything(meta: Mapping[str, Any]) -> bool:
-    return True
+def shown(value: Any) -> str:
+    """A value in an error: short, however large or deep it is."""
+    try:
+        return _short.repr(value)
+    except Exception:  # noqa: BLE001 — a stranger's repr
+        return f"a {type(value).__name__}"
+
+
+_short = reprlib.Repr()
+_short.maxlevel, _short.maxstring, _short.maxother, _short.maxlist, _short.maxdict = 4, 60, 60, 4, 4
+
+
+class _Reading:
+    """How one filter is read: to search, or to delete by it."""
+
+    def __init__(self, *, deleting: bool) -> None:
+        self._deleting = deleting
+
+    def filter(self, where: Any, depth: int = 0) -> Verdict:
+        if not isinstance(where, Mapping):
+            raise UnsupportedValueError(f"where is a mapping such as {{'kind': 'failure'}}, not {shown(where)}")
+        if depth > DEEPEST:
+            raise UnsupportedValueError(f"where is at most {DEEPEST} filters deep; this one goes on beyond that")
+        return _all([self._clause(name, wanted, depth) for name, wanted in where.items()])
+
+    def _clause(self, name: object, wanted: Any, depth: int) -> Verdict:
+        if not isinstance(name, str):
+            raise UnsupportedValueError(f"a name in where is a text, not {shown(name)}")
+        if name in ("$and", "$or"):
+            if not isinstance(wanted, (list, tuple)):
+                raise UnsupportedValueError(f"{name} joins a list of filters, not {shown(wanted)}")
+            parts = [self.filter(each, depth + 1) for each in wanted]
+            return _all(parts) if name == "$and" else _not(_all([_not(part) for part in parts]))
+        if name == "$not":
+            return _not(self.filter(wanted, depth + 1))
+        if name.startswith("$"):
+            raise UnsupportedValueError(f"where knows $and, $or and $not between filters, not {name:.80}")
+        if isinstance(wanted, Mapping) and wanted and all(str(key).startswith("$") for key in wanted):
+            return _all([self._test(name, operator, operand) for operator, operand in wanted.items()])
+        return self._test(name, "$eq", wanted)
+
+    def _test(self, name: str, operator: str, operand: Any) -> Verdict:
+        test = _TESTS.get(operator)
+        if test is None:
+            raise UnsupportedValueError(f"where knows {', '.join(sorted(_TESTS))}, not {operator:.80}")
+        if operator in ("$in", "$nin"):
+            if not isinstance(operand, (list, tuple, set, frozenset)):
+                raise UnsupportedValueError(f"{operator} takes a list, not {shown(operand)}")
+            if not operand:
+                return operator == "$nin"
+        if self._deleting and _hollow(operand):
+            raise UnsupportedValueError(
+                f"{name!r:.80} is compared with {shown(operand)}, which is empty, and nothing was deleted; look what "
+                "that fits with items(where=…), and forget it by key"
+            )
+        return lambda meta: test(meta.get(name, _MISSING), operand)
+
+
+def _as_check(verdict: Verdict) -> Check:
+    return (lambda meta: verdict) if isinstance(verdict, bool) else verdict
+
+
+def _all(parts: Iterable[Verdict]) -> Verdict:
+    checks = [part for part in parts if part is not True]
+    if any(check is False for check in checks):
+        return False
+    tests = [check for check in checks if not isinstance(check, bool)]
+    if len(tests) < 2:
+        return tests[0] if tests else True
+    return lambda meta: all(test(meta) for test in tests)
+
+
+def _not(part: Verdict) -> Verdict:
+    return not part if isinstance(part, bool) else lambda meta: not part(meta)
+
+
+def _hollow(value: Any, depth: int = 0) -> bool:
+    """Whether a value is empty, or holds nothing that is not."""
+    if not isinstance(value, _EMPTY) or depth > DEEPEST:
+        return False
+    return not value or (not isinstance(value, (str, bytes)) and all(_hollow(each, depth + 1) for each in value))
 
 
 def _equal(value: Any, wanted: Any) -> bool:
@@ -90,12 +169,3 @@ _TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "$contains": _ordered(lambda value, operand: operand in value),
     "$exists": lambda value, operand: (value is not _MISSING) == bool(operand),
 }
-
-
-def _test(operator: str, operand: Any) -> Callable[[Any], bool]:
-    test = _TESTS.get(operator)
-    if test is None:
-        raise UnsupportedValueError(f"where knows {', '.join(sorted(_TESTS))}, not {operator}")
-    if operator in ("$in", "$nin") and not isinstance(operand, (list, tuple, set, frozenset)):
-        raise UnsupportedValueError(f"{operator} takes a list, not {operand!r:.80}")
-    return lambda value: test(value, operand)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
+NEWEST = 1000  # recalls of a scope that are known one by one
 ORIGINS = ("user", "agent", "tool", "document", "import")  # who wrote a memory
 UNCONFIRMED, USUAL, CONFIRMED = 0, 1, 2  # its trust: brought back when asked for; unasked too; a person vouches for it
 TOOLS, MEMORIES, SOURCES = "tools", "memories", "sources"  # what it was made of, by name, key and source
@@ -73,6 +74,61 @@ class Draft:
     words: str = ""
     vectors: Sequence[Any] = ()  # none: not embedded yet
     reinforce: bool = False  # what is there already, under this key, is strengthened and not replaced
+
+
+@dataclass(frozen=True)
+class ScopeInfo:
+    """A scope that is in a place: None is the one without a name.
+
+    >>> str(ScopeInfo({"user": "ann"}, 3)), str(ScopeInfo(None, 1, 2))
+    ('user=ann: 3 memories', 'no scope: 1 memory, 2 archived')
+    """
+
+    scope: dict[str, Any] | None
+    memories: int
+    archived: int = 0
+
+    @property
+    def named(self) -> str:
+        """As the command line takes it."""
+        return "no scope" if self.scope is None else " ".join(f"{name}={each}" for name, each in self.scope.items())
+
+    def __str__(self) -> str:
+        away = f", {self.archived} archived" if self.archived else ""
+        return f"{self.named}: {self.memories} {'memory' if self.memories == 1 else 'memories'}{away}"
+
+
+class Recall(NamedTuple):
+    """One recall: when, the numbers of the memories that it gave (none is a miss), and whether one of them helped."""
+
+    at: float
+    items: tuple[Any, ...]
+    helped: bool = False
+
+
+class Served(NamedTuple):
+    """How many recalls there were, how many found something and how many were of use; and the newest, oldest first."""
+
+    recalls: int = 0
+    hits: int = 0
+    helped: int = 0
+    newest: Sequence[Recall] = ()
+
+    def beside(self, others: Sequence[Recall]) -> Served:
+        """With more recalls."""
+        hits, helped = sum(bool(each.items) for each in others), sum(each.helped for each in others)
+        newest = [*self.newest, *others][-NEWEST:]
+        return Served(self.recalls + len(others), self.hits + hits, self.helped + helped, newest)
+
+    def with_help(self, item: Any) -> Served:
+        """The newest recall that gave this memory was of use."""
+        newest = list(self.newest)
+        for at in range(len(newest) - 1, -1, -1) if item is not None else ():
+            if item in newest[at].items:
+                helped = self.helped + (not newest[at].helped)
+                newest[at] = newest[at]._replace(helped=True)
+                return self._replace(helped=helped, newest=newest)
+        return self
 
 
 class Use(NamedTuple):

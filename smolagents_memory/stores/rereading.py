@@ -12,8 +12,8 @@ from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.maintenance import index_words_anew
-from smolagents_memory.database.many import CHUNK
+from smolagents_memory.database.maintenance import count_words, index_words_anew
+from smolagents_memory.database.many import CHUNK, last_of
 from smolagents_memory.database.opened import Opened
 from smolagents_memory.search.full_text import full_text_of
 from smolagents_memory.search.words import ANALYSER, words
@@ -47,10 +47,12 @@ def reread(database: Database, *, anew: bool = False, show: bool | None = None) 
                 if not rows:
                     if anew and (changed or not full_text_of(connection).whole(connection)):
                         index_words_anew(connection)  # damaged words are not what stands in it
+                    elif anew:
+                        count_words(connection)
                     connection.execute(delete(tables.about).where(_about.name == "words"))
                     connection.execute(insert(tables.about).values(name="words", value=ANALYSER))
                     break
-            last = rows[-1].id
+                last = last_of([row.id for row in rows], last)
             advance(len(rows))
     _read[database.opened] = file
     return changed

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 
-from smolagents_memory._errors import DecodeError, StoreFormatError
+from smolagents_memory._errors import DecodeError, StoreFormatError, UnsupportedValueError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.plain_json import pack, unpack
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
-from smolagents_memory.database.many import CHUNK
+from smolagents_memory.database.many import CHUNK, last_of
+from smolagents_memory.stores.filters import shown
 from smolagents_memory.stores.records import Draft, Record
 
 
@@ -40,11 +42,34 @@ def scope_name(scope: Mapping[str, Any] | None) -> str:
     if scope is None:
         return ""
     if not isinstance(scope, Mapping):
-        raise TypeError(f"a scope is a mapping such as {{'user': 'u1'}} or None, not {scope!r:.80}")
+        raise UnsupportedValueError(f"a scope is a mapping such as {{'user': 'u1'}} or None, not {shown(scope)}")
     for name, value in scope.items():
         if not isinstance(name, str) or not isinstance(value, (str, int)):
-            raise TypeError(f"a scope maps texts to texts or whole numbers, not {name!r:.40} to {value!r:.40}")
-    return json.dumps(dict(scope), sort_keys=True, separators=(",", ":"))
+            raise UnsupportedValueError(
+                f"a scope maps texts to texts or whole numbers, not {shown(name)} to {shown(value)}"
+            )
+    try:
+        spelled = json.dumps(dict(scope), sort_keys=True, separators=(",", ":"))
+        faithful = json.loads(spelled) == dict(scope)
+    except ValueError:  # a whole number of thousands of digits
+        raise UnsupportedValueError(f"a scope is at most some thousand characters long; not {shown(scope)}") from None
+    if not faithful:
+        raise UnsupportedValueError(
+            f"the scope {shown(scope)} holds two halves of a character side by side, which would be the same scope as "
+            "that with the whole character: decode the text that it comes from as UTF-16"
+        )
+    return spelled
+
+
+def scope_of(name: str) -> dict[str, Any] | None:
+    """The scope that is spelled so; None for the one without a name. What is damaged is shown as it lies there."""
+    if not name:
+        return None
+    try:
+        found = json.loads(name)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"damaged": name}
 
 
 class Places:
@@ -90,7 +115,12 @@ def take_numbers(connection: Connection, count: int) -> int:
     last: Any = connection.execute(
         update(changes).where(changes.c.id == 1).values(last=changes.c.last + count).returning(changes.c.last)
     ).scalar()
-    return int(last) - count + 1
+    if not isinstance(last, int) or last < count:
+        raise StoreFormatError(
+            "the place has lost count of its changes: nothing can be written. Nothing was changed; restore the newest "
+            "backup: SessionManager(…).restore_backup(path)"
+        )
+    return last - count + 1
 
 
 def embedder_id(connection: Connection, name: str) -> int:
@@ -120,26 +150,47 @@ def whole(connection: Connection, rows: Iterable[Any]) -> Iterator[Record]:
 
 
 def record_of(envelope: Envelope, row: Any) -> Record:
-    """A row as a record. Of a damaged one, which is named in a warning, all but the text and the metadata."""
-    key = from_key(row.key)
+    """A row as a record. Of a damaged one, which is named in a warning, all but what is lost."""
+    key, is_whole = read_key(row.key)
+    source = None if row.source is None else read_key(row.source)[0]
+    value: Any = ""
+    meta: dict[str, Any] = {}
+    made_of: Any = {}
+    why = "" if is_whole and is_sound(row) else "its key, its kind or one of its numbers is none"
     try:
-        value, meta, damaged = *_contents(envelope, row, row.scope or "", key), False
-        made_of = _made_of(envelope, row.made_of, row.scope or "", key)
+        if not why:
+            value, meta = _contents(envelope, row, row.scope or "", key)
+            made_of = _made_of(envelope, row.made_of, row.scope or "", key)
     except (DecodeError, StoreFormatError, UnicodeDecodeError) as error:
-        value, meta, made_of, damaged = "", {}, {}, True
+        value, meta, why = "", {}, str(error)
+    if why:
         warn_of_loss(
-            f"the memory {key!r} of scope {row.scope!r} is damaged ({error}); it is left out of every result. What is "
+            f"the memory {key!r} of scope {row.scope!r} is damaged ({why}); it is left out of every result. What is "
             "remembered under its key replaces it, or forget it"
         )
-    source = None if row.source is None else from_key(row.source)
-    return Record(
-        key, value, meta, source=source, id=row.id, place=row.place, made_of=made_of, damaged=damaged, **history(row)
-    )
+    place = row.place if isinstance(row.place, int) else None
+    told = history(row) if is_sound(row) else {"archived": row.archived}
+    return Record(key, value, meta, source=source, id=row.id, place=place, made_of=made_of, damaged=bool(why), **told)
 
 
 def history(one: Any) -> dict[str, Any]:
     """What a row tells of a memory's use, or a record for its row."""
     return {name: getattr(one, name) for name in _HISTORY}
+
+
+def is_sound(row: Any) -> bool:
+    """Whether what a row tells of a memory's use is what it should be: see `database.columns`."""
+    numbers = (row.importance, row.created, row.touched, row.uses, row.useful, row.archived or 0.0)
+    return bool(row.kind) and all(map(math.isfinite, numbers))
+
+
+def read_key(data: bytes) -> tuple[str, bool]:
+    """The string that bytes stand for, and whether they do; else one that is like it."""
+    try:
+        key = from_key(data)
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace"), False
+    return key, bool(key)
 
 
 def _contents(envelope: Envelope, row: Any, scope: str, key: str) -> tuple[Any, dict[str, Any]]:
@@ -166,10 +217,10 @@ def every_record(database: Database, *which: ColumnElement[bool]) -> Iterator[Re
         with database.reading() as connection:
             statement = RECORDS.where(_items.id > last, *which).order_by(_items.id).limit(CHUNK)
             records = [record_of(envelope_of(connection), row) for row in connection.execute(statement)]
+            last = last_of([record.id for record in records], last) if records else last
         if not records:
             return
         yield from records
-        last = records[-1].id
 
 
 def row_of(envelope: Envelope, draft: Draft, scope: int, name: str) -> dict[str, Any]:

@@ -14,11 +14,22 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.places import Place
-from smolagents_memory.search.full_text import STATE, full_text_of
+from smolagents_memory.search.full_text import full_text_of, state_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import query_words, words
 from smolagents_memory.stores.bank import Bank
-from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, asked, checked_key, entries
+from smolagents_memory.stores.base import (
+    Hit,
+    Item,
+    MemoryStore,
+    Meta,
+    Value,
+    Where,
+    asked,
+    checked_key,
+    checked_keys,
+    entries,
+)
 from smolagents_memory.stores.filters import Check
 from smolagents_memory.stores.records import Draft, Record
 from smolagents_memory.stores.rereading import reread
@@ -76,7 +87,7 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         return None if record is None else record.value
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Value]:
-        return {key: record.value for key, record in self.bank.get_many(keys).items()}
+        return {key: record.value for key, record in self.bank.get_many(checked_keys(keys)).items()}
 
     def meta(self, key: str) -> dict[str, Any] | None:
         record = self.bank.get(checked_key(key))
@@ -88,7 +99,7 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         if not top_k or not wanted:
             return []
         with self.database.reading() as connection:
-            state = connection.execute(STATE, {"name": self.bank.name}).first()
+            state = state_of(connection, self.bank.name)
             if state is None:
                 return []
             text = full_text_of(connection)
@@ -107,7 +118,7 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         return bool(self.bank.forget([checked_key(key)]))
 
     def forget_many(self, keys: Iterable[str]) -> int:
-        return len(self.bank.forget(keys))
+        return len(self.bank.forget(checked_keys(keys)))
 
     def items(self) -> Iterator[tuple[str, Value, dict[str, Any]]]:
         return ((record.key, record.value, record.meta) for record in self.bank.records())

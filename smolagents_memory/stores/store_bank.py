@@ -13,7 +13,18 @@ from typing import Any, TypeVar, cast
 from smolagents_memory._errors import SmolagentsMemoryError, StoreUnavailableError, UnsupportedValueError
 from smolagents_memory._log import Outage, logger
 from smolagents_memory.stores.base import Hit, MemoryStore
-from smolagents_memory.stores.records import UNCONFIRMED, USUAL, Draft, Record, Use, origin_of
+from smolagents_memory.stores.records import (
+    NEWEST,
+    UNCONFIRMED,
+    USUAL,
+    Draft,
+    Recall,
+    Record,
+    ScopeInfo,
+    Served,
+    Use,
+    origin_of,
+)
 from smolagents_memory.stores.survey import Survey
 
 
@@ -58,6 +69,7 @@ class StoreBank:
         self.outage = Outage()  # of the store that finds by meaning
         self._lock = threading.RLock()
         self._survey = Survey()
+        self._served = Served()
         self._size, self._look_again, self._stale = 0, 0.0, 0.0
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -111,6 +123,9 @@ class StoreBank:
         """Forgetting is left to whoever calls `decay`: a store has no place to note when it last ran."""
         return False
 
+    def settle_times(self, now: float) -> None:
+        """Times that lie ahead of the clock stay: a store has no place to note since when they are known to."""
+
     def record(self, key: str, value: Any, meta: Mapping[str, Any]) -> Record:
         """What a store gave as a record."""
         rest = {name: each for name, each in meta.items() if name != FIELDS}
@@ -147,6 +162,15 @@ class StoreBank:
                 if record.key not in survey:
                     survey.note(record)
             self._bound()
+
+    def scopes(self) -> list[ScopeInfo]:
+        """The one scope of a store: what it holds."""
+        away = [record.archived is not None for record in self.records(archived=None)]
+        return [ScopeInfo(None, away.count(False), away.count(True))] if away else []
+
+    def count(self, *, archived: bool | None = False) -> int:
+        """How many memories there are."""
+        return sum(1 for _ in self.records(archived=archived))
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -192,8 +216,8 @@ class StoreBank:
             logger.warning("the older version could not be put back (%s): remember the document again", error)
 
     @_asks
-    def touch(self, uses: Mapping[str, Use]) -> None:
-        """Note that memories were used, by key."""
+    def touch(self, uses: Mapping[str, Use], recalls: Sequence[Recall] = (), helped: Any = None) -> bool:
+        """Note that memories were used, by key; recalls, in this process; and of one memory, by its key, its help."""
 
         def used(record: Record) -> Record | None:
             if not is_ours(record):
@@ -202,12 +226,36 @@ class StoreBank:
             useful, touched = record.useful + helped, max(record.touched, last)
             return replace(record, uses=record.uses + often, touched=touched, useful=useful)
 
-        self._edit(uses, used)
+        with self._lock:
+            self._served = self._served.beside(recalls).with_help(helped)
+            self._edit(uses, used)
+        return True
+
+    def served(self, newest: int = NEWEST) -> Served:
+        """How well recall served this object: a store has no place to count for all processes."""
+        with self._lock:
+            return self._served._replace(newest=self._served.newest[-newest:])
 
     @_asks
     def note(self, key: str, **noted: Any) -> bool:
         """Note of a memory whether it is `pinned`, or its `trust`; whether it is there."""
         return bool(self._edit([key], lambda record: replace(record, **noted)))
+
+    @_asks
+    def reword(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
+        """Give a memory another text, other metadata, or both; whether it is there."""
+
+        def changed(record: Record) -> Record:
+            value = draft.record.value if draft is not None else record.value
+            return replace(record, value=value, meta=record.meta if meta is None else meta)
+
+        return bool(self._edit([key], changed, by_meaning=draft is not None))
+
+    @_asks
+    def clear(self) -> int:
+        """Delete everything that the store lists; how many memories that was."""
+        with self._lock:
+            return len(self.forget([record.key for record in self.records(archived=None)]))
 
     @_asks
     def archive(self, keys: Iterable[str], at: float) -> list[str]:

@@ -84,7 +84,7 @@ class MemoryConformance:
         assert record is not None
         assert (record.importance, record.uses, record.touched) == (3, 1, clock.now)
         assert record.meta == {"a": 1, "b": 2}
-        assert memory.stats()["memories"] == 1
+        assert memory.stats().memories == 1
 
     def test_a_key_that_exists_is_replaced(self, memory: EnhancedAgentMemory, clock: Clock) -> None:
         memory.remember("the zebra", key="animal")
@@ -92,7 +92,7 @@ class MemoryConformance:
         began = clock.now
         clock.pass_days(1)
         memory.remember("the giraffe", key="animal")
-        assert memory.stats()["memories"] == 1
+        assert memory.stats().memories == 1
         assert memory.recall("giraffe")[0].value == "the giraffe"
         record = memory.long_term.get("animal")
         assert record is not None
@@ -106,7 +106,7 @@ class MemoryConformance:
     ) -> None:
         with pytest.raises(UnsupportedValueError):
             memory.remember_many(["good", item])
-        assert memory.stats()["memories"] == 0
+        assert memory.stats().memories == 0
 
     def test_a_document_is_kept_in_parts_and_replaced_as_a_whole(self, memory: EnhancedAgentMemory) -> None:
         text = "\n\n".join(f"Chapter {n}. " + "The ship sails on. " * 30 for n in range(6))
@@ -116,7 +116,7 @@ class MemoryConformance:
         assert "attic" in hit.value
         assert (hit.origin, hit.trust) == ("document", 1)
         assert len(memory.remember_document("The treasure moved to the cellar.", "story.txt")) == 1
-        assert memory.stats()["memories"] == 1
+        assert memory.stats().memories == 1
 
     # -- trust -------------------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class MemoryConformance:
         with pytest.raises(UnsupportedValueError, match="everything"):
             memory.forget_where({})
         assert sorted(hit.key for hit in memory.recall("fact", 20)) == ["k1", "k2", "k3", "k4"]
-        assert memory.stats()["memories"] == 4
+        assert memory.stats().memories == 4
 
     def test_what_is_archived_is_kept_and_not_recalled_until_it_is_restored(self, memory: EnhancedAgentMemory) -> None:
         memory.remember_many({"text": f"note {n} about the harbour", "key": f"k{n}", "source": "s"} for n in range(9))
@@ -253,7 +253,7 @@ class MemoryConformance:
         assert memory.archive("k4")
         assert not memory.archive("k4")
         assert "k4" not in [hit.key for hit in memory.recall("note 4 harbour", 9)]
-        assert (memory.stats()["memories"], memory.stats()["archived"]) == (8, 1)
+        assert (memory.stats().memories, memory.stats().archived) == (8, 1)
         assert memory.long_term.get("k4") is not None
         assert memory.restore("k4")
         assert not memory.restore("k4")
@@ -298,8 +298,8 @@ class MemoryConformance:
     def test_statistics_and_reindexing_speak_the_same_words(self, memory: EnhancedAgentMemory) -> None:
         memory.remember_many(["one", "two"])
         stats = memory.stats()
-        assert {"memories", "archived", "embedder", "not embedded", "index", "recalls", "hit ratio"} <= set(stats)
-        assert (stats["memories"], stats["archived"], stats["not embedded"]) == (2, 0, 0)
+        assert {"memories", "archived", "embedder", "index", "recalls", "hit_ratio", "counted"} <= set(stats.to_dict())
+        assert (stats.memories, stats.archived, stats.not_embedded) == (2, 0, 0)
         assert memory.reindex() == {"embedded": 0, "rebuilt": 0}
 
     def test_scopes_are_kept_apart_or_refused(self, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ class MemoryConformance:
         for thread in threads:
             thread.join(60)
         assert not errors
-        assert memory.stats()["memories"] == 40
+        assert memory.stats().memories == 40
 
     def test_another_object_on_the_same_place_knows_all_of_it(self, tmp_path: Path, clock: Clock) -> None:
         memory = self.make_memory(tmp_path, clock=clock)
@@ -344,13 +344,13 @@ class MemoryConformance:
         memory.close()
         again = self.reopen(memory, tmp_path, clock=clock)
         assert again.recall("filler number 7", 1)[0].key == "k7"
-        if again.stats()["lost"]:
-            pytest.skip("; ".join(f"no {name}: {what}" for name, what in again.stats()["lost"].items()))
+        if again.stats().lost:
+            pytest.skip("; ".join(f"no {name}: {what}" for name, what in again.stats().lost.items()))
         pinned, archived = again.long_term.get("k1"), again.long_term.get("k2")
         assert pinned is not None
         assert archived is not None
         assert (pinned.pinned, pinned.importance, archived.archived) == (True, 2, clock.now)
-        assert again.stats()["memories"] == 32
+        assert again.stats().memories == 32
         found = again.recall("colour chosen by the committee for the bridge", 3)
         assert "Teal, in the end." in [hit.value for hit in found]
         again.close()

@@ -55,7 +55,6 @@ class BoundMemory:
 
     def recalled(self, memories: list[Memory], query: str) -> None:
         """Memories went to the model through a tool."""
-        self.open().serving.asked([memory.key for memory in memories])
         learning = calling(self) or getattr(self.memory, "_learning", None)
         if isinstance(learning, Learning):
             learning.recalled(memories, query)

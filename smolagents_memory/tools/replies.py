@@ -151,7 +151,15 @@ def _moment(name: str, value: Any, now: float, *, end: bool = False) -> float:
         except ValueError:
             moment = None
         if moment is not None:
-            if end and len(given) <= 10:  # a day is meant up to its end
-                moment += datetime.timedelta(days=1)
-            return moment.timestamp()
+            day = 86_400.0 if end and len(given) <= 10 else 0.0  # a day is meant up to its end
+            return _seconds(moment) + day
     raise Wrong(f"{name} must be a date such as 2025-03-01 or an age such as '7 days', not {value!r:.60}")
+
+
+def _seconds(moment: datetime.datetime) -> float:
+    """Since 1970; also of days so far away that the system's calendar does not reach them."""
+    try:
+        return moment.timestamp()
+    except (OverflowError, ValueError, OSError):
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        return (moment.replace(tzinfo=datetime.timezone.utc) - epoch).total_seconds()

@@ -12,6 +12,7 @@ from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.graph import TAG, Decoder, Later, Read, really
 from smolagents_memory.codec.objects import read_fields
 from smolagents_memory.codec.values import READERS
+from smolagents_memory.upstream import source_of
 from smolagents_memory.variables.document import BODIES, Part, closure
 from smolagents_memory.variables.vetting import built_in, is_lively, member, why_no_instance
 
@@ -76,7 +77,7 @@ class NamespaceDecoder(Decoder):
 
     def _is_made_here(self, cls: Any, name: str) -> bool:
         """Whether `dataclass` made this method, from the fields alone."""
-        return "__dataclass_fields__" in vars(cls) and not hasattr(vars(cls)[name], "__source__")
+        return "__dataclass_fields__" in vars(cls) and source_of(vars(cls)[name]) is None
 
     def _read_class(self, decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
         cls: Any = define(self._made[node["d"]])

@@ -44,6 +44,31 @@ def test_a_scope_sees_its_own_memories_only(place: Path) -> None:
     assert "Ann likes tea." in command("search", "who likes tea", "--scope", "user=ann", cwd=place).stdout
 
 
+def test_memories_are_listed_with_filters_and_scopes_with_counts(place: Path) -> None:
+    found = as_json("memories", "--kind", "document", cwd=place)
+    assert [(each["kind"], each["source"]) for each in found] == [("document", "notes.txt")]
+    assert [
+        each["importance"] for each in as_json("memories", "--where", '{"importance": {"$gt": 1}}', cwd=place)
+    ] == [2]
+    shown = command("memories", "--limit", "1", cwd=place).stdout
+    assert "staging server" in shown
+    assert "2 more" in shown
+    assert as_json("scopes", cwd=place) == [
+        {"scope": None, "memories": 3, "archived": 0},
+        {"scope": {"user": "ann"}, "memories": 1, "archived": 0},
+    ]
+
+
+def test_a_scope_is_forgotten_as_a_whole_after_a_question(place: Path) -> None:
+    for text in ("Bob likes milk.", "Bob likes cake."):
+        as_json("remember", text, "--scope", "user=bob", cwd=place)
+    refused = command("forget", "--scope", "user=bob", cwd=place)
+    assert refused.returncode == 1
+    assert "All 2 memories of the scope user=bob" in refused.stderr
+    assert as_json("forget", "--scope", "user=bob", "--yes", cwd=place)["forgotten"] == 2
+    assert "user=ann" in command("memories", "--kind", "nothing-like-it", cwd=place).stdout
+
+
 @pytest.mark.slow
 def test_a_memory_is_forgotten_after_a_question(place: Path) -> None:
     (key,) = as_json("remember", "To be forgotten: xylophone.", cwd=place)["keys"]
@@ -80,6 +105,13 @@ def test_reindex_and_decay(place: Path) -> None:
     [
         (["search", "x", "--storage", "nowhere"], "there is no memory in 'nowhere'"),
         (["search", "x", "--scope", "ann"], "name=value"),
+        (
+            ["search", "x", "--scope", "user=xyz"],
+            "there is no scope user=xyz in 'agent_memory'; there are: no scope: 3",
+        ),
+        (["memories", "--where", "{"], "--where is JSON"),
+        (["memories", "--where", "[1]"], "where is a mapping"),
+        (["forget"], "give a key, or a scope"),
         (["remember"], "give a text"),
         (["remember", "--file", "missing.txt"], "missing.txt"),
         (["forget", "nothing-of-that-key", "--yes"], "there is no memory"),

@@ -99,7 +99,7 @@ def test_vectors_are_made_anew_around_it(url: str) -> None:
 
     with pytest.warns(MemoryLossWarning):
         memory = EnhancedAgentMemory(url, embedder=Others())
-    assert memory.stats()["not embedded"] == 0
+    assert memory.stats().not_embedded == 0
     with pytest.warns(MemoryLossWarning):
         assert len(memory.recall("note on pumps", 6)) == 5
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -157,3 +160,31 @@ def test_many_threads_open_a_place_at_once(url: str, threads: int) -> None:
         each.join(60)
     assert errors == []
     assert len(SqlStore(url)) == len(SessionManager(url).list_sessions()) == threads // 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
+def test_a_child_that_is_forked_while_other_threads_write_can_write(tmp_path: Path) -> None:
+    """SQLite would tell it for ever that somebody in this process holds the lock."""
+    memory, stop = EnhancedAgentMemory(tmp_path, vector=False), threading.Event()
+
+    def write() -> None:
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            memory.remember(f"text {number}")
+
+    def child() -> None:
+        EnhancedAgentMemory(tmp_path, vector=False).remember("from the child", key="child")
+
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        began = time.monotonic()
+        assert [forked(child) for _ in range(5)] == [0] * 5
+        assert time.monotonic() - began < 40  # it waited a minute for nobody, each time
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert memory.recall("from the child")[0].key == "child"

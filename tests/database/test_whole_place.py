@@ -80,7 +80,7 @@ def test_an_index_keeps_nothing_of_what_was_there_before_a_backup_was_put_back(t
     steps = filled(url)
     with EnhancedAgentMemory(url, embedder=Letters()) as memory:
         assert len(memory.recall("note on pumps", 9)) == 4
-        assert memory.stats()["index"] == "chroma"
+        assert memory.stats().index == "chroma"
     backup = SessionManager(url).backup(tmp_path / "monday.db")
     with EnhancedAgentMemory(url, embedder=Letters()) as memory:
         memory.forget("k1")

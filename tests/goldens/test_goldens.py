@@ -309,7 +309,7 @@ def test_an_old_memory_goes_on_being_written(name: str, places: Places) -> None:
         assert memory.recall("Which zebra?")[0].key == "zebra"
         assert memory.recall("Something that was soon put away.")[0].key == "away"
         assert not {"tea", "friday"} & {hit.key for hit in memory.recall("green tea deploy Friday", 20)}
-        assert memory.stats()["not embedded"] == 0
+        assert memory.stats().not_embedded == 0
     with opened(place) as memory:  # another scope is none the wiser
         truth = TRUTH[name]["memories"]["nobody's"]["records"]
         check([record.value for record in records_of(memory)], [each["value"] for each in truth])
@@ -451,6 +451,6 @@ def test_an_agent_goes_on_with_its_session_and_its_memories(name: str, places: P
         assert agent.run("How is the staging server reached, through the VPN?", reset=False) == 42
         assert "reached through the VPN" in agent.model.calls[-1].text
     with opened(place, ANN) as memory:
-        assert memory.stats()["memories"] > TRUTH[name]["memories"]["ann"]["stats"]["memories"]
+        assert memory.stats().memories > TRUTH[name]["memories"]["ann"]["stats"]["memories"]
     before = len(TRUTH[name]["sessions"]["sessions"]["code"]["steps"])
     assert len(SessionManager(place).session("code").steps()) > before + 1

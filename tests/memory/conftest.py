@@ -17,3 +17,13 @@ def hashed():
 @pytest.fixture
 def clock():
     return Clock()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path):
+    """An empty database of either kind."""
+    from databases import emptied  # here: processes of these tests import this file without the folder above
+
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'memory.db'}"
+    return emptied(request.getfixturevalue("postgres"))

@@ -127,7 +127,7 @@ def test_an_embedder_that_fails_leaves_the_new_version_whole(tmp_path, monkeypat
         assert memory.recall("version two")
         embedder.left = 10**9
         memory.reindex()
-        assert memory.stats()["not embedded"] == 0
+        assert memory.stats().not_embedded == 0
 
 
 def test_a_database_that_fails_in_the_middle_leaves_the_old_version_whole(tmp_path, mocker):

@@ -101,13 +101,13 @@ def test_a_run_is_recalled_for_and_learnt_from_while_the_embedder_fails(tmp_path
         keys = memory.remember_many(f"note {n} on the boiler" for n in range(30))
         assert {"mondays", *keys} <= {record.key for record in memory.long_term.keeper.records()}
         assert [hit.key for hit in memory.recall("descaling coffee machine floor three", 1)] == ["fact"]
-        assert memory.stats()["not embedded"] >= 31
+        assert memory.stats().not_embedded >= 31
     assert len(said(caplog)) == 1
     assert "shaky" in said(caplog)[0]
     assert "by words" in said(caplog)[0]
     caplog.clear()
     with EnhancedAgentMemory(tmp_path, embedder=Shaky()) as memory:
-        assert memory.stats()["not embedded"] == 0
+        assert memory.stats().not_embedded == 0
         assert memory.recall("boiler", explain=True)[0].parts["vector"] > 0
     assert said(caplog) == []
 
@@ -121,7 +121,7 @@ def test_a_place_opens_while_its_embedder_fails_and_reindex_tells_why_it_cannot(
     down = Shaky(gone)
     with EnhancedAgentMemory(tmp_path, embedder=down) as memory:
         assert [hit.key for hit in memory.recall("coffee machine", 1)] == ["fact"]
-        assert memory.stats()["not embedded"] == 1
+        assert memory.stats().not_embedded == 1
         assert len(said(caplog)) == 1
         with pytest.raises(EmbeddingError, match="no route to host"):
             memory.reindex()
@@ -140,7 +140,7 @@ def test_what_was_kept_in_an_outage_is_embedded_once_the_embedder_works_again(ca
     assert memory.recall("second note", explain=True)[0].parts["vector"] == 0
     embedder.fails = None
     memory.remember("the third note")
-    assert memory.stats()["not embedded"] == 0
+    assert memory.stats().not_embedded == 0
     assert memory.recall("second note", explain=True)[0].parts["vector"] > 0
 
 
@@ -155,7 +155,7 @@ def test_a_text_that_alone_cannot_be_embedded_costs_the_others_nothing(tmp_path,
     embedder = Shaky(refuses)
     with EnhancedAgentMemory(tmp_path, embedder=embedder) as memory:
         memory.remember_many([f"note {n} on the boiler" for n in range(9)] + ["the poison cabinet is locked"])
-        assert memory.stats()["not embedded"] == 0
+        assert memory.stats().not_embedded == 0
         assert memory.recall("boiler", explain=True)[0].parts["vector"] > 0
         assert "poison" in memory.recall("cabinet locked")[0].value
         assert len(said(caplog)) == 1

@@ -38,7 +38,7 @@ def test_archive_and_restore_are_inverses(tmp_path, hashed, clock):
     assert "k4" not in [hit.key for hit in memory.recall("note 4 harbour", 9)]
     assert memory.restore("k4")
     assert not memory.restore("k4")
-    memory.long_term.keeper._uses.clear()
+    memory.long_term.keeper.traces._waiting.forked()  # as if nothing had been recalled
     assert memory.long_term.get("k4") == record
     assert [(hit.key, round(hit.score, 3), hit.value) for hit in memory.recall("note 4 harbour", 9)] == before
     assert hashed.calls <= embedded + 1  # the query; nothing was embedded again
@@ -51,11 +51,11 @@ def test_decay_runs_by_itself_at_most_once_a_day(tmp_path, hashed, clock):
         memory.remember("soon forgotten", key="k")
     clock.pass_days(400)
     with EnhancedAgentMemory(tmp_path, embedder=hashed, clock=clock) as memory:
-        assert memory.stats()["archived"] == 1
+        assert memory.stats().archived == 1
         memory.restore("k")
     clock.now += 3600
     with EnhancedAgentMemory(tmp_path, embedder=hashed, clock=clock) as memory:
-        assert memory.stats()["archived"] == 0
+        assert memory.stats().archived == 0
 
 
 def test_after_forget_and_purge_no_byte_of_the_text_is_left(tmp_path):

@@ -124,9 +124,9 @@ def test_the_same_run_again_adds_no_second_copy(memory):
     """It strengthens what is there."""
     script = [code("print(6 * 7)"), code("final_answer(42)")]
     coder(memory, script).run("Compute the answer.")
-    before = memory.stats()["memories"]
+    before = memory.stats().memories
     coder(memory, script).run("Compute the answer.")
-    assert memory.stats()["memories"] == before
+    assert memory.stats().memories == before
     assert (
         memory.long_term.keeper.bank.get_many([record.key for record in memory.long_term.keeper.records()])[
             next(r.key for r in memory.long_term.keeper.records() if r.kind == "solution")

@@ -55,8 +55,8 @@ def test_what_an_object_lacks_of_the_six_methods_is_said_when_it_is_given():
     """By name, with what then does not work; one that has all six is not spoken of."""
     with pytest.warns(MemoryLossWarning, match=r"FourMethods has less than the six .*\n  no items\(\): .*fade"):
         memory = EnhancedAgentMemory(long_term=FourMethods())
-    assert set(memory.stats()["lost"]) == {"items()", "__len__()", "add(key, value, meta)"}
-    assert EnhancedAgentMemory(long_term=SixMethods()).stats()["lost"] == {}
+    assert set(memory.stats().lost) == {"items()", "__len__()", "add(key, value, meta)"}
+    assert EnhancedAgentMemory(long_term=SixMethods()).stats().lost == {}
     with pytest.raises(UnsupportedValueError, match="no store: it needs add, get, search, forget"):
         EnhancedAgentMemory(long_term=5)
 
@@ -101,7 +101,7 @@ def test_a_second_store_that_fell_behind_is_brought_in_line():
     memory.remember_many({"text": f"note {n}", "key": f"k{n}"} for n in range(4))
     memory.archive("k3")
     vectors.clear()
-    assert memory.stats()["not embedded"] == 3
+    assert memory.stats().not_embedded == 3
     assert memory.reindex() == {"embedded": 3, "rebuilt": 0}
     assert sorted(vectors) == ["k0", "k1", "k2"]
 
@@ -172,5 +172,5 @@ def test_an_object_that_lists_nothing_is_not_believed_to_hold_what_others_forgot
     memory.remember_many({"text": f"note number {n}", "key": f"k{n}"} for n in range(5))
     for n in range(4):
         given.forget(f"k{n}")
-    assert memory.stats()["memories"] == 1
+    assert memory.stats().memories == 1
     assert len(memory.long_term.keeper.bank.texts._known) == 1

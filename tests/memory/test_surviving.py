@@ -86,7 +86,7 @@ def test_eight_processes_killed_and_restarted_at_random_lose_nothing_and_the_fol
     with EnhancedAgentMemory(path, embedder=hashed) as memory:
         there = {record.key for record in memory.long_term.keeper.records()}
         assert kept <= there
-        assert memory.stats()["index"] == "chroma"
+        assert memory.stats().index == "chroma"
         assert memory.reindex() == {"embedded": 0, "rebuilt": 0}
         for key in chosen.sample(sorted(kept), 20):
             text = memory.long_term.get(key).value
@@ -108,7 +108,7 @@ def test_two_processes_see_each_others_memories_at_once(tmp_path, hashed):
             elif what == "forget":
                 print(memory.forget(text), flush=True)
             else:
-                print([hit.key for hit in memory.recall(text, 3)], memory.stats()["leads"], flush=True)
+                print([hit.key for hit in memory.recall(text, 3)], memory.stats().leads, flush=True)
     """
     with EnhancedAgentMemory(tmp_path, embedder=hashed) as mine:
         mine.remember("mine first", key="mine first")
@@ -123,7 +123,7 @@ def test_two_processes_see_each_others_memories_at_once(tmp_path, hashed):
         assert ask("recall mine first") == "['mine first'] False"
         assert ask("add theirs second") == "ok"
         assert "theirs second" in [hit.key for hit in mine.recall("theirs second")]
-        assert mine.stats()["index"] == "chroma"
+        assert mine.stats().index == "chroma"
         mine.forget("mine first")
         assert ask("recall mine first") == "['theirs second'] False"
         assert ask("forget theirs second") == "True"
@@ -136,20 +136,20 @@ def test_when_the_process_that_has_chroma_closes_it_the_next_one_to_open_gets_it
     """And what it wrote meanwhile is there when the first one opens again."""
     with EnhancedAgentMemory(tmp_path, embedder=hashed) as memory:
         memory.remember_many(f"note number {n}" for n in range(20))
-        assert memory.stats()["index"] == "chroma"
+        assert memory.stats().index == "chroma"
     source = """
         from conftest import Hashed
         from smolagents_memory import EnhancedAgentMemory
         memory = EnhancedAgentMemory(VALUES[0], embedder=Hashed())
         memory.remember("written meanwhile", key="k")
         assert memory.recall("written meanwhile", 1)[0].key == "k"
-        assert memory.stats()["leads"]
+        assert memory.stats().leads
         memory.close()
     """
     assert worker(source, str(tmp_path)).wait(60) == 0
     with EnhancedAgentMemory(tmp_path, embedder=hashed) as again:
         assert again.recall("written meanwhile", 1)[0].key == "k"
-        assert again.stats()["index"] == "chroma"
+        assert again.stats().index == "chroma"
         assert again.reindex() == {"embedded": 0, "rebuilt": 0}
         assert again.long_term.keeper.vault.indexes.of_name("").rebuilt == 0
 
@@ -178,7 +178,7 @@ def test_a_forked_child_goes_on_by_itself(tmp_path, hashed):
         pytest.fail("the child hung")
     assert os.waitstatus_to_exitcode(status) == 0
     assert memory.recall("written by the child", 1)[0].key == "child"
-    assert memory.stats()["index"] == "chroma"
+    assert memory.stats().index == "chroma"
     memory.close()
 
 
@@ -227,7 +227,7 @@ def test_a_damaged_chroma_folder_is_made_anew_without_embedding_again(tmp_path, 
         for n in (0, 700, 1499):
             assert memory.recall(f"note number {n} of the log", 1)[0].key == f"k{n}"
         assert embedder.calls <= 4, embedder.calls
-        assert memory.stats()["index"] == "chroma", memory.stats()
+        assert memory.stats().index == "chroma", memory.stats()
         assert memory.reindex() == {"embedded": 0, "rebuilt": 0}
         memory.close()
     """
@@ -252,7 +252,7 @@ REEMBED = """
     print("opening", flush=True)
     embedder = Slow("another", 32)
     memory = EnhancedAgentMemory(VALUES[0], embedder=embedder)
-    print("whole", memory.stats()["not embedded"], embedder.calls, flush=True)
+    print("whole", memory.stats().not_embedded, embedder.calls, flush=True)
     assert memory.recall("note number 7 of the log", 1)[0].key == "k7"
     memory.close()
 """
@@ -276,7 +276,7 @@ def test_another_embedder_re_embeds_in_place_and_goes_on_where_it_was_killed(tmp
         from conftest import Hashed
         from smolagents_memory import EnhancedAgentMemory
         memory = EnhancedAgentMemory(VALUES[0], embedder=Hashed("another", 32))
-        assert memory.stats()["not embedded"] > 0
+        assert memory.stats().not_embedded > 0
         hit = memory.recall("note number 1999 of the log", 1, explain=True)[0]
         assert hit.key == "k1999" and hit.parts["vector"] == 0, hit
         """,
@@ -333,7 +333,7 @@ def test_everything_works_without_any_network(tmp_path):
         memory.remember("The kitten sleeps on the sofa.", key="cat")
         memory.remember("The invoice was paid.", key="money")
         assert memory.recall("a pet that naps on furniture", 1)[0].key == "cat"
-        assert memory.stats()["index"] == "chroma"
+        assert memory.stats().index == "chroma"
         assert "kitten" in RecallTool(memory)("a pet that naps")
     """
     if subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode:

@@ -390,7 +390,7 @@ def test_variables_that_another_process_restored_stay_what_they_are(place, tmp_p
 
 def test_the_original_of_a_step_that_is_gone_is_somebodys_text(place, mocker):
     """It may be of any conversation."""
-    mocker.patch("smolagents_memory.tools.replies.step_answer", return_value=EVIL)
+    mocker.patch("smolagents_memory.tools.originals.step_answer", return_value=EVIL)
     memory = place()
     agent = CodeAgent(
         [StepTool(memory)], ScriptedModel([code("print(original_step(7))"), code(SAYS)]), verbosity_level=-1

@@ -16,13 +16,13 @@ def test_a_named_scope_gets_a_collection_of_its_own_when_it_has_grown(tmp_path, 
     with EnhancedAgentMemory(tmp_path, **options) as memory:
         memory.remember_many(f"note number {n} of the log" for n in range(40))
         before = [hit.key for hit in memory.recall("note number 7 of the log", 3)]
-        assert memory.stats()["index"] == "exact"
+        assert memory.stats().index == "exact"
         memory.remember_many(f"entry {n} of the ledger" for n in range(40))
         assert [hit.key for hit in memory.recall("note number 7 of the log", 3)] == before
-        assert memory.stats()["index"] == "chroma"
+        assert memory.stats().index == "chroma"
     with EnhancedAgentMemory(tmp_path, embedder=hashed, own_collection=50) as memory:
         memory.remember("the default scope")
-        assert memory.stats()["index"] == "chroma"
+        assert memory.stats().index == "chroma"
 
 
 def test_memory_in_postgres_by_url(hashed):
@@ -43,7 +43,7 @@ def test_memory_in_postgres_by_url(hashed):
         assert again.restore("k3")
         assert again.recall("note 3 on pumps", 1)[0].key == "k3"
         assert other.recall("vault code red book") == []
-        assert again.stats()["index"] == "exact"
+        assert again.stats().index == "exact"
         assert again.forget("code")
         assert again.purge() == []
         assert again.reindex() == {"embedded": 0, "rebuilt": 0}

@@ -63,7 +63,7 @@ def test_what_is_put_back_is_recalled_and_remembered(tmp_path: Path, backup: Pat
         memory.remember("99 apples", key="99")
         assert memory.recall("pears99", 1)[0].key == "99"
         assert memory.recall("pears7", 1)[0].key == "fig-7"
-        assert memory.stats()["not embedded"] == 0
+        assert memory.stats().not_embedded == 0
         assert memory.stats()["index"] == ("chroma" if leads else "exact")
     if holder is not None:
         holder.close()

@@ -25,7 +25,7 @@ def filled(path, count=60):
     memory = EnhancedAgentMemory(path, embedder=ByNumber())
     memory.remember_many({"text": f"{n} apples", "key": str(n)} for n in range(count))
     assert memory.recall("pears7", 1)[0].key == "7"
-    assert memory.stats()["index"] == "chroma"
+    assert memory.stats().index == "chroma"
     return memory
 
 
@@ -41,9 +41,9 @@ def test_what_chroma_refuses_is_searched_exactly_and_said_once(tmp_path, caplog)
     for n in (8, 9):
         assert memory.recall(f"pears{n}", 1)[0].key == str(n)
     assert caplog.text.count(EXACT) == 1
-    assert memory.stats()["index"] == "exact"
+    assert memory.stats().index == "exact"
     assert memory.reindex()["rebuilt"] == 1
-    assert memory.stats()["index"] == "chroma"
+    assert memory.stats().index == "chroma"
     assert memory.recall("pears10", 1)[0].key == "10"
 
 
@@ -59,7 +59,7 @@ def test_a_fault_of_sql_is_told_as_one(tmp_path, caplog):
     with closing(sqlite3.connect(tmp_path / "memory.db")) as base:
         base.execute("ALTER TABLE elsewhere RENAME TO memory_gone")
     assert memory.recall("pears61", 1)[0].key == "61"
-    assert memory.stats()["index"] == "chroma"
+    assert memory.stats().index == "chroma"
 
 
 def test_a_fault_of_ours_is_shown_with_its_traceback_once_and_breaks_no_recall(tmp_path, monkeypatch, caplog):
@@ -109,7 +109,7 @@ def test_a_folder_that_is_deleted_under_a_writer_is_made_anew(tmp_path, caplog, 
     for n in (7, 60, 59 + count):
         assert memory.recall(f"pears{n}", 1)[0].key == str(n)
     assert caplog.text.count("made anew from SQL") == 1
-    assert memory.stats()["index"] == "chroma"
+    assert memory.stats().index == "chroma"
     memory.close()
     with EnhancedAgentMemory(tmp_path, embedder=ByNumber()) as again:
         assert again.recall("pears60", 1)[0].key == "60"
@@ -141,7 +141,7 @@ MOUNTED = """
     memory = EnhancedAgentMemory(path, embedder=ByNumber())
     memory.remember_many({"text": f"{n} apples", "key": str(n)} for n in range(60))
     assert memory.recall("pears7", 1)[0].key == "7"
-    assert memory.stats()["index"] == "chroma"
+    assert memory.stats().index == "chroma"
     if options == "full":
         with open(f"{path}/chroma/filler", "wb", buffering=0) as file:
             try:
@@ -156,7 +156,7 @@ MOUNTED = """
     assert len(keys) == 2000
     for n in (7, 60, 2059):
         assert memory.recall(f"pears{n}", 1)[0].key == str(n)
-    assert memory.stats()["index"] == "exact", memory.stats()
+    assert memory.stats().index == "exact", memory.stats()
     assert memory.reindex() == {"embedded": 0, "rebuilt": 0}
     memory.close()
     again = EnhancedAgentMemory(path, embedder=ByNumber())

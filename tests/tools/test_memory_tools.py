@@ -307,7 +307,7 @@ def test_recall_counts_its_hits_and_warns_when_they_fall_off(memory, caplog):
     for n in range(20):
         tool(f"zzz{n} qqq{n}")
     stats = memory.stats()
-    assert (stats["recalls"], stats["hit ratio"]) == (40, 0.5)
-    assert stats["hit ratio over time"] == [1.0, 0.0]
-    assert "hit ratio" in stats["drift"]
+    assert (stats.recalls, stats.hit_ratio) == (40, 0.5)
+    assert stats.hit_ratio_over_time == [1.0, 0.0]
+    assert "hit ratio" in stats.drift
     assert "serves less well" in caplog.text

@@ -1,0 +1,58 @@
+"""What long-term memory holds: had by key, listed, counted, said otherwise, cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from smolagents_memory.memory.long_term import LongTerm, Memory
+from smolagents_memory.stores.records import ScopeInfo
+
+
+class Holdings:
+    """The part of an EnhancedAgentMemory that looks at what there is, whatever was asked for."""
+
+    long_term: LongTerm
+
+    def get(self, key: str) -> Memory | None:
+        """The memory under a key, archived or not; None where there is none."""
+        return self.long_term.memory(key)
+
+    def items(self, where: Mapping[str, Any] | None = None, *, archived: bool | None = False) -> Iterator[Memory]:
+        """The memories of the scope that fit, one after the other, in the order in which they were first added.
+
+        Any number of them: they are read as you go. `archived=None` gives those that were put away as well, and True
+        these alone. What is changed meanwhile does no harm.
+
+        >>> from smolagents_memory import EnhancedAgentMemory
+        >>> memory = EnhancedAgentMemory(vector=False)
+        >>> keys = memory.remember_many([{"text": "tea", "meta": {"n": 1}}, {"text": "milk", "meta": {"n": 2}}])
+        >>> [each.value for each in memory.items(where={"n": 2})], memory.count()
+        (['milk'], 2)
+        """
+        return self.long_term.items(where, archived=archived)
+
+    def count(self, where: Mapping[str, Any] | None = None, *, archived: bool | None = False) -> int:
+        """How many memories there are, or fit. (There is no `len`: an empty memory must stay true.)"""
+        return self.long_term.count(where, archived=archived)
+
+    def scopes(self) -> list[ScopeInfo]:
+        """The scopes that are in this place, with how many memories each has; of a store of your own, its one.
+
+        >>> from smolagents_memory import EnhancedAgentMemory
+        >>> [(each.scope, each.memories) for each in EnhancedAgentMemory(vector=False).scopes()]
+        []
+        """
+        return self.long_term.scopes()
+
+    def update(self, key: str, *, text: str | None = None, meta: Mapping[str, Any] | None = None) -> bool:
+        """Say a memory otherwise, or replace its metadata; False when it is not there.
+
+        It keeps its key, its source and times, how it was used, and whether it is pinned or archived. A new text is
+        found by its own words and meaning.
+        """
+        return self.long_term.update(key, text=text, meta=meta)
+
+    def clear(self) -> int:
+        """Delete all memories of this scope, archived and pinned ones too; returns how many. Others stay."""
+        return self.long_term.clear()
