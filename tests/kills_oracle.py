@@ -107,7 +107,7 @@ class Oracle:
         return (self.chance.choice(names),) if len(names) > 2 else None
 
     def _remember_many(self) -> Any:
-        count = self.chance.choice([3, 40, 400, CHUNK + 300])
+        count = self.chance.choice([3, 40, 400, 2 * CHUNK + 300])
         bundle, scope = f"b{self.number}", "fading" if count < CHUNK and self.chance.random() < 0.5 else ""
         texts = {f"{bundle}-{n}": f"note {n} of {bundle} on {self.chance.choice(WORDS)}s" for n in range(count)}
         return scope, texts
