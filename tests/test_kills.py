@@ -143,7 +143,8 @@ class Place:
             first, second, lacking = life.does("mended")[1]
             assert second == {"embedded": 0, "rebuilt": 0}, (first, second)
             assert lacking == 0
-            for arguments in self.oracle.left_to_run():
+            left = self.oracle.left_to_run()
+            for arguments in self.chance.sample(left, min(2, len(left))):
                 self.does(life, "run", arguments)
             texts = self.oracle.some_texts(20)
             assert all(life.does("found", texts)[1]), texts
@@ -168,7 +169,7 @@ def kill(folder: Path, references: References, kills: int, seed: int, postgres: 
 
 
 def test_killed_while_it_does_anything_a_place_is_as_before_or_after(tmp_path: Path, references: References) -> None:
-    assert sum(kill(tmp_path, references, 15, 4, lambda: "").values()) > 5
+    assert sum(kill(tmp_path, references, 12, 4, lambda: "").values()) > 3
 
 
 @pytest.mark.endurance
