@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import chromadb  # noqa: F401 — imported once, in the process that all lives are forked off
+import sqlalchemy.dialects.sqlite
+from PIL import Image
 from quick_embedder import Hashed
 from smolagents import CodeAgent
 from sqlalchemy import func, select, text, update
@@ -27,6 +29,7 @@ from smolagents_memory.stores.bank import Bank
 from smolagents_memory.testing import ScriptedModel, code
 
 
+Image.preinit()  # once, as the imports
 FADING = {"user": "fading"}  # whose memories fade
 YEAR = 365 * 86_400.0
 
