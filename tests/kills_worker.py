@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import chromadb  # noqa: F401 — imported once, in the process that all lives are forked off
-import sqlalchemy.dialects.sqlite
+import sqlalchemy.dialects.sqlite  # noqa: F401
 from PIL import Image
 from quick_embedder import Hashed
 from smolagents import CodeAgent
