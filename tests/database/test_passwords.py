@@ -198,6 +198,7 @@ def test_no_command_prints_it(reachable: str, tmp_path: Path) -> None:
     assert "postgres:***@" in named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["nobody there", "an option that is none", "a slash and an @", "of libpq", "bytes"])
 def test_no_command_prints_it_when_it_fails(named: str, tmp_path: Path) -> None:
     url = {**UNREACHABLE, **MALFORMED}[named]

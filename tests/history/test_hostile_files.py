@@ -171,6 +171,7 @@ def test_a_load_is_in_proportion_to_the_bytes_whatever_they_say(tmp_path: Path) 
     assert all("FileError" in line for line in told.values())
 
 
+@pytest.mark.slow
 def test_what_is_ones_own_is_read_when_it_is_said_how_much_it_may_be(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_bytes(images())
@@ -223,6 +224,7 @@ def test_what_is_refused_says_so_in_our_own_error(tmp_path: Path) -> None:
         load_memory(path)
 
 
+@pytest.mark.slow
 def test_many_screenshots_of_plain_pages_are_no_attack(tmp_path: Path) -> None:
     memory = ObservedMemory("s")
     pages = [Image.new("RGB", (1280, 800), (number, 0, 0)) for number in range(60)]
