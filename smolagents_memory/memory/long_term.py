@@ -65,7 +65,7 @@ class LongTerm:
 
     def remember(self, items: Iterable[str | Mapping[str, Any]], *, show: bool | None = None) -> list[str]:
         """Keep texts or mappings; all are looked at before the first is written."""
-        if isinstance(items, (str, Mapping)):
+        if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
             raise UnsupportedValueError("remember_many takes a list of memories, not one text; nothing was written")
         now = self.clock()
         records = [self._record(item, now) for item in items]

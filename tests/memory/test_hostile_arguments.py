@@ -107,3 +107,31 @@ def test_a_place_that_is_none_is_named_and_nothing_is_imported_by_its_name(place
             use(place)
         assert isinstance(raised.value, SmolagentsMemoryError), raised.value
     assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda memory: memory.remember("a text", made_of=5),
+        lambda memory: memory.remember_many([{"text": "a text", "tools": 5}]),
+        lambda memory: memory.remember_many(5),
+        lambda memory: memory.remember_document("a text", source=5),
+        lambda memory: EnhancedAgentMemory(vector=False, trusted_tools=5),
+        lambda memory: EnhancedAgentMemory("x" * 300, vector=False),
+        lambda memory: EnhancedAgentMemory("/dev/null", vector=False),
+        lambda memory: open_store("/dev/null"),
+        lambda memory: Session("s", "sqlite:///file:x?mode=memory&uri=true").steps(),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_told_in_our_words(wrong: Any) -> None:
+    memory = EnhancedAgentMemory(vector=False)
+    with pytest.raises(SmolagentsMemoryError):
+        wrong(memory)
+    assert memory.count() == 0
+
+
+def test_a_number_that_no_database_takes_is_answered() -> None:
+    memory = EnhancedAgentMemory(vector=False)
+    memory.remember("The staging server needs the VPN.")
+    assert memory.recall("staging", 10**400)
+    assert "importance is a number" in RememberTool(memory)("a text", importance=10**400)
