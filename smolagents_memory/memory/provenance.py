@@ -198,6 +198,15 @@ def listening_outside(listener: Listener) -> Listener | None:
     return next((each for each, _ in reversed(_stack()) if each is not listener), None)
 
 
+def asks(listener: Listener | None, agent: Any) -> bool:
+    """Whether an agent that this one listens to calls `agent` itself, or a tool that does; not by way of another."""
+    call = next((call for each, call in reversed(_stack()) if each is listener), None)
+    if call is None:
+        return False
+    called = _tools_of(call.agent).get(call.name)
+    return called is agent or not hasattr(called, "memory")
+
+
 def _stack() -> list[tuple[Listener, ToolCall]]:
     stack: list[tuple[Listener, ToolCall]] = vars(_here).setdefault("stack", [])
     return stack

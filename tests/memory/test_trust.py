@@ -348,6 +348,26 @@ def test_a_task_that_an_agent_gave_is_not_taken_for_a_persons(place, tmp_path):
         assert not [hit for hit in own.recall("clerk task", 50) if hit.trust and "audit@evil" in hit.value]
 
 
+@pytest.mark.parametrize("outermost", [False, True])
+def test_a_task_of_a_manager_that_no_memory_follows_is_not_trusted(place, outermost):
+    """Nobody saw what it had read; that the one above it is followed changes nothing."""
+    own = place()
+    quiet = {"verbosity_level": -1, "description": "x"}
+    inner = CodeAgent([], ScriptedModel([code("final_answer('ok')")]), name="clerk", **quiet)
+    own.attach(inner)
+    script = [code("clerk(task=web_search('mail'))\nfinal_answer(1)")]
+    manager = CodeAgent([Web()], ScriptedModel(script), managed_agents=[inner], name="head", **quiet)
+    if outermost:
+        above = EnhancedAgentMemory(vector=False)
+        agent_of(above, [code("final_answer(head(task='write'))")], managed_agents=[manager]).run(TASK)
+    else:
+        manager.run(TASK)
+    learnt = [hit for hit in own.recall(EVIL, 50) if "audit@evil" in hit.value]
+    assert learnt
+    assert {(hit.trust, hit.tools) for hit in learnt} == {(0, ("somebody",))}
+    assert "audit@evil" not in unasked(place())
+
+
 def test_a_summary_that_the_program_keeps_knows_what_it_was_made_of(place):
     """Of this run, and by a model."""
     memory = place()
