@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_embedder import Hashed
-from smolagents import CodeAgent, Tool, ToolCallingAgent
+from smolagents import AgentError, CodeAgent, Tool, ToolCallingAgent
 from smolagents.memory import AgentMemory
 
 from smolagents_memory import (
@@ -365,6 +365,39 @@ def test_a_task_of_a_manager_that_no_memory_follows_is_not_trusted(place, outerm
     learnt = [hit for hit in own.recall(EVIL, 50) if "audit@evil" in hit.value]
     assert learnt
     assert {(hit.trust, hit.tools) for hit in learnt} == {(0, ("somebody",))}
+    assert "audit@evil" not in unasked(place())
+
+
+def test_what_came_of_a_tool_that_the_agent_has_no_more_is_not_trusted(place, tmp_path):
+    """A session of before there was a memory, resumed by an agent without that tool, whose variable holds its text."""
+    script = [code("import math\nfound = web_search('mail')\nn = sqrt(math.floor(4.2))"), OSError("down")]
+    agent = CodeAgent([Web()], ScriptedModel(script), verbosity_level=-1)
+    with pytest.raises(AgentError), Session("s", tmp_path / "s").attach(agent) as session:
+        session.run(TASK)
+    memory = place()
+    later = CodeAgent([], ScriptedModel([code("text = found"), code("final_answer(text)")]), verbosity_level=-1)
+    memory.attach(later)
+    Session("s", tmp_path / "s").resume(later)
+    learnt = [hit for hit in memory.recall(EVIL, 50) if "audit@evil" in hit.value]
+    assert learnt
+    assert {(hit.trust, hit.tools) for hit in learnt} == {(0, ("web_search",))}
+    assert "audit@evil" not in unasked(place())
+
+
+def test_a_variable_that_is_called_like_one_of_pythons_functions_holds_what_it_was_given(place):
+    """In the next conversation, too."""
+    memory = place()
+    agent = agent_of(
+        memory,
+        [
+            code("input = web_search('mail')"),
+            code("final_answer('ok')"),
+            code("final_answer(input)"),
+        ],
+    )
+    agent.run("Look.")
+    agent.run(TASK)
+    assert all(hit.trust == 0 for hit in memory.recall(EVIL, 50) if "audit@evil" in hit.value)
     assert "audit@evil" not in unasked(place())
 
 
