@@ -141,7 +141,8 @@ class Database:
         A `file` that was there before must be there still: nobody makes an empty database in its place.
         """
         opened = self.opened
-        found = opened.file_now()
+        with self.faults_named("opened"):
+            found = opened.file_now()
         if file is not None and file != found:
             raise FileNotFoundError("the file was deleted, moved or replaced since it was opened here")
         if opened.prepared and found == opened.file:

@@ -40,7 +40,7 @@ def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[st
 
 
 def _names(what: str, given: Any) -> list[str]:
-    names = [] if given is None else [given] if isinstance(given, str) else list(given)
+    names = [] if given is None else [given] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
     if not all(isinstance(name, str) and name for name in names):
         raise UnsupportedValueError(f"{what} is a list of names, not {given!r:.80}; nothing was written")
     return list(dict.fromkeys(names))

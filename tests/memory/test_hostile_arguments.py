@@ -17,6 +17,7 @@ from smolagents_memory import (
     SessionNotFoundError,
     SqlStore,
     UnsupportedValueError,
+    VectorMemoryStore,
     open_store,
 )
 from smolagents_memory._errors import SmolagentsMemoryError
@@ -107,3 +108,24 @@ def test_a_place_that_is_none_is_named_and_nothing_is_imported_by_its_name(place
             use(place)
         assert isinstance(raised.value, SmolagentsMemoryError), raised.value
     assert "antigravity" not in sys.modules
+
+
+def test_a_place_below_a_file_is_refused_in_our_words(tmp_path: Any) -> None:
+    (tmp_path / "file").write_text("a file")
+    for below in (tmp_path / "file" / "place", tmp_path / "file" / "memory.db"):
+        for use in (
+            EnhancedAgentMemory,
+            lambda given: SqlStore(given).add("k", "v"),
+            lambda given: Session("s", given).steps(),
+            lambda given: VectorMemoryStore(path=given),
+        ):
+            with pytest.raises(SmolagentsMemoryError):
+                use(below)
+
+
+def test_what_it_was_made_of_is_a_list_of_keys() -> None:
+    memory = EnhancedAgentMemory(vector=False)
+    page = memory.remember("a page", origin="tool", source="web")
+    assert memory.get(memory.remember("a lesson", made_of=page)).trust == 0  # type: ignore[union-attr]
+    with pytest.raises(SmolagentsMemoryError, match="made_of"):
+        memory.remember("another", made_of=5)  # type: ignore[arg-type]
