@@ -477,6 +477,7 @@ def given_task(agent: Any, text: str) -> str:
 
 
 MADE_IN = local_python_executor.__name__  # the module that what an agent's code defines says it is from
+PYTHON_TOOLS = frozenset(local_python_executor.BASE_PYTHON_TOOLS)  # what any agent's code may call
 _OWN = ("_print_outputs", "_operations_count")
 
 

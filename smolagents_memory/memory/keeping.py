@@ -158,13 +158,11 @@ class SqlKeeper(Keeper[Bank]):
             self.vault.indexes.catch_up(self.bank.name)
 
     def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
-        vectors = self.vault.vectors
-        draft = None
-        if text is not None:
-            draft = Draft(Record(key, text), " ".join(words(text)))
-            if vectors is not None:
-                (draft.vectors,) = vectors.of_documents([text])
-        return self.bank.reword(key, draft, meta, vectors.name if vectors is not None else None)
+        draft = None if text is None else Draft(Record(key, text))
+        embedder = None if draft is None else self._made_findable([draft])
+        there = self.bank.reword(key, draft, meta, embedder)
+        self._catch_up(1)
+        return there
 
     def reindex(self, *, show: bool | None = None) -> dict[str, int]:
         reread(self.vault.database, anew=True, show=show)

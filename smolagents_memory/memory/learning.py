@@ -17,7 +17,7 @@ from smolagents_memory._listener import INTERRUPTED, Listener, Run, ToolCall, st
 from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
-from smolagents_memory.memory.provenance import Trail, all_read, begin, end, listening_outside
+from smolagents_memory.memory.provenance import SOMEBODY, Trail, all_read, asks, begin, end, listening_outside
 from smolagents_memory.memory.quoting import quoted, stands_in, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped, runs
 from smolagents_memory.search.parts import bounded_query
@@ -143,10 +143,12 @@ class Learning(Listener):
 
     def _follow(self, step: MemoryStep) -> None:
         """Know what was read when a step came into memory: with a task that another agent gives, all that it read."""
-        outside = listening_outside(self) if is_task(step) else None
+        outside, given = (listening_outside(self), self._is_given(step)) if is_task(step) else (None, False)
         if isinstance(outside, Learning):
             self.trail.came(outside.trail.have_read())
-        self.trail.follow(step, given=outside is not None)
+        if given and not asks(outside, self._agent()):
+            self.trail.came([SOMEBODY])  # a manager that no memory follows: nobody saw what it had read
+        self.trail.follow(step, given=given or outside is not None)
 
     def tool_call_begins(self, call: ToolCall) -> None:
         """What a tool of ours does now, it does for this agent."""
@@ -260,6 +262,10 @@ class Learning(Listener):
         """The step without what callbacks added."""
         known, came = self._added_to.get(id(step), (None, None))
         return as_it_came(step, came if known is step else None)
+
+    def _is_given(self, task: Any) -> bool:
+        """Whether a manager gave it, and not a person."""
+        return self._given(task) is not task
 
     def _given(self, task: TaskStep) -> TaskStep:
         """The task without what a manager's template says round it."""

@@ -19,10 +19,11 @@ from smolagents.memory import MemoryStep
 from smolagents_memory._listener import Listener, ToolCall
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.steps.calls import CODE, calls_of
-from smolagents_memory.steps.code_calls import names_in
+from smolagents_memory.steps.code_calls import names_called, names_in
 from smolagents_memory.steps.kinds import is_action, is_final, is_prompt, is_task
 from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.stores.records import UNCONFIRMED
+from smolagents_memory.upstream import PYTHON_TOOLS
 
 
 MEMORY_TOOLS = frozenset({"recall", "remember", "forget", "original_step"})
@@ -66,7 +67,7 @@ class Trail:
         self._read: dict[str, None] = {}
         self._now: dict[int, dict[str, None]] = {}  # by the id of a step that is being made
         self._held: dict[str, dict[str, None]] = {}  # a variable of the agent's code → the tools whose text it holds
-        self._made: set[str] = set()  # by code of agents that are not there any more
+        self._made: set[str] = set()  # by code that another agent may have run
         self._followed: dict[int, weakref.ref[Any]] = {}
         self.memories: dict[str, None] = {}  # keys of what was recalled
 
@@ -133,7 +134,8 @@ class Trail:
         if not is_action(step):
             return list(heard)
         if isinstance(step.code_action, str):
-            return self._in_code(step.code_action, heard, failed=step.error is not None)
+            before = self._not_there_any_more(step.code_action) if agent is None else ()
+            return self._in_code(step.code_action, heard, before, failed=step.error is not None)
         return list(dict.fromkeys([*heard, *self._in_calls(step, agent)]))
 
     def _in_calls(self, step: MemoryStep, agent: Any) -> list[str]:
@@ -143,10 +145,16 @@ class Trail:
             return [name[:_NAME] for name in names if _is_foreign(name, agent)]
         return [name[:_NAME] for name in names if all(_is_foreign(name, each) for each in self._agents() or [None])]
 
-    def _in_code(self, code: str, heard: dict[str, None], *, failed: bool) -> list[str]:
+    def _not_there_any_more(self, code: str) -> set[str]:
+        """What code that another agent may have run called, and what neither it nor the code before had made."""
+        self._made.update(name for names in names_in(code) for name in names.made | names.imported)
+        tools = {name for agent in self._agents() for name in _tools_of(agent)}
+        return set(names_called(code)) - self._made - tools - PYTHON_TOOLS - MEMORY_TOOLS - _OWN
+
+    def _in_code(self, code: str, heard: dict[str, None], before: Iterable[str], *, failed: bool) -> list[str]:
         """The tools that code names, those whose text is in the variables that it names, and those that were heard."""
         tools = {name: tool for agent in self._agents() for name, tool in _tools_of(agent).items()}
-        foreign = {name for name, tool in tools.items() if not _is_ours(name, tool)}
+        foreign = {*before, *(name for name, tool in tools.items() if not _is_ours(name, tool))}
         if not self._agents():  # nobody knows which tools there were: whatever the code did not make itself
             every = names_in(code)
             self._made.update(name for names in every for name in names.made | names.imported)
@@ -159,7 +167,7 @@ class Trail:
             for name in names.read & self._held.keys():
                 theirs.update(self._held[name])
             if theirs:
-                for name in (names.read | names.made) - tools.keys() - _BUILTINS:
+                for name in ((names.read - _BUILTINS) | names.made) - tools.keys():
                     self._held.setdefault(name, {}).update(theirs)
             elif not failed:
                 for name in names.replaced:
@@ -196,6 +204,15 @@ def calling(place: Any) -> Listener | None:
 def listening_outside(listener: Listener) -> Listener | None:
     """Who listens to the agent that has called the one that this listener hears, if another one does."""
     return next((each for each, _ in reversed(_stack()) if each is not listener), None)
+
+
+def asks(listener: Listener | None, agent: Any) -> bool:
+    """Whether an agent that this one listens to calls `agent` itself, or a tool that does; not by way of another."""
+    call = next((call for each, call in reversed(_stack()) if each is listener), None)
+    if call is None:
+        return False
+    called = _tools_of(call.agent).get(call.name)
+    return called is agent or not hasattr(called, "memory")
 
 
 def _stack() -> list[tuple[Listener, ToolCall]]:

@@ -126,7 +126,7 @@ def runs(steps: Iterable[MemoryStep]) -> Iterator[tuple[TaskStep | None, list[Me
     begun = [at for at, step in enumerate(steps) if is_task(step)]
     if before := steps[: begun[0] if begun else None]:
         yield None, before
-    for at, end in zip(begun, [*begun[1:], len(steps)], strict=True):
+    for at, end in zip(begun, [*begun, len(steps)][1:], strict=True):
         yield steps[at], steps[at + 1 : end]
 
 

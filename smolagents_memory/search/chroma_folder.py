@@ -92,9 +92,9 @@ class ChromaFolder:
         with self._guard:
             if self._lock is not None:
                 return self.process == os.getpid()
-            make_folder(self.path.parent)
             lock = FileLock(f"{self.path}.lock", mode=0o600, thread_local=False)
             try:
+                make_folder(self.path.parent)
                 lock.acquire(timeout=0)
             except Timeout:
                 return False

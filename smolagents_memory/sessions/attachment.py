@@ -191,7 +191,7 @@ class Attachment(Follower):
         """The record of a live step's original."""
         live = self.journal.live
         if isinstance(step, int):
-            return live[step].original
+            return live[step].original if -len(live) <= step < len(live) else None
         return next((kept.original for kept in live if kept.step is step), None)
 
     # -- the end -----------------------------------------------------------------------------------------------

@@ -106,9 +106,9 @@ def original_at(connection: Connection, session: Any, at: int) -> int:
     outline = read_outline(connection, session, session.checkpoint)
     try:
         return outline.known[at][0]
-    except IndexError:
+    except (IndexError, TypeError):
         name = from_key(session.name)
-        raise SessionError(f"session {name!r} has {len(outline.known)} steps, none at place {at}") from None
+        raise SessionError(f"session {name!r} has {len(outline.known)} steps, none at place {at!r}") from None
 
 
 def answer_in(connection: Connection, session: Any, course: Course, since: int) -> tuple[MemoryStep, Answer] | None:

@@ -18,10 +18,15 @@ from smolagents_memory.tools.replies import Wrong, sentence, whole
 _SHOWN = 20_000
 
 
-def step_answer(source: Any, session: Any, number: Any, start: Any) -> str:
-    """The step's full text; `source` is an agent, a memory or a session, `session` the one that journals it."""
+def step_answer(source: Any, session: Any, number: Any, start: Any, told: Sequence[Any] = ()) -> str:
+    """The step's full text; `source` is an agent, a memory or a session, `session` the one that journals it.
+
+    `told` are agents, weakly, that made themselves known, and what journals each of them.
+    """
     try:
         wanted, begin = whole("step", number), 0 if start is None else whole("start", start)
+        if session is None and not hasattr(source, "transcript"):
+            source, session = _whose(source, told)
         memory = _memory_of(source)
         if session is None:
             session = (
@@ -36,6 +41,18 @@ def step_answer(source: Any, session: Any, number: Any, start: Any) -> str:
         return _answer(memory, session, wanted, begin)
     except (Wrong, SmolagentsMemoryError) as error:
         return sentence("The step cannot be shown", error)
+
+
+def _whose(source: Any, told: Sequence[Any]) -> tuple[Any, Any]:
+    """The agent whose steps are meant and what journals it. Nobody is shown another one's."""
+    known = [(agent, session) for each, session in told if (agent := each()) is not None]
+    named = [each for each in known if source is each[0] or source is each[0].memory]
+    if source is not None and (named or len(known) > 1 or hasattr(source, "memory")):
+        known = named
+    if len(known) > 1:
+        raise Wrong("this tool is several agents', whose steps are not each other's: give each a StepTool of its own")
+    agent, session = known[0] if known else (None, None)
+    return (agent if source is None else source), session
 
 
 def _memory_of(source: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from smolagents import Tool
@@ -11,7 +12,7 @@ class StepTool(Tool):
     """Lets the agent read a step of its own again, whole, also one that was dropped. It cannot be saved.
 
     Built before the agent it needs nothing: the session that is attached to the agent makes itself known to it.
-    Without a session it reads what is in memory.
+    Without a session it reads what is in memory. Give each agent one of its own: it shows nobody another one's steps.
 
     Args:
         memory: The agent, its memory, or the Session that journals it.
@@ -42,19 +43,18 @@ class StepTool(Tool):
         super().__init__()
         self.memory = memory
         self.session = session
+        self._told: list[tuple[weakref.ref[Any], Any]] = []  # agents that it is a tool of, and what journals them
 
     def forward(self, step: int, start: Any = None) -> str:
         """The step's text, at most some 20,000 characters of it at a time."""
         from smolagents_memory.tools.originals import step_answer
 
-        return step_answer(self.memory, self.session, step, start)
+        return step_answer(self.memory, self.session, step, start, self._told)
 
     def attached(self, agent: Any, session: Any) -> None:
         """A session was attached to the agent whose tool this is."""
-        if self.session is None and not hasattr(self.memory, "transcript"):
-            self.session = session
-        if self.memory is None:
-            self.memory = agent
+        others = [each for each in self._told if each[0]() is not None and each[0]() is not agent]
+        self._told = [*others, (weakref.ref(agent), session)]
 
     def to_dict(self) -> dict[str, Any]:
         """Refused: the steps it reads live in this process."""

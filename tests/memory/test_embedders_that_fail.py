@@ -144,6 +144,21 @@ def test_what_was_kept_in_an_outage_is_embedded_once_the_embedder_works_again(ca
     assert memory.recall("second note", explain=True)[0].parts["vector"] > 0
 
 
+def test_a_memory_is_reworded_while_the_embedder_fails(caplog):
+    """The new text is found by its words, nothing of the old one is left, and it is embedded afterwards."""
+    embedder = Shaky()
+    with EnhancedAgentMemory(embedder=embedder) as memory:
+        memory.remember(FACT, key="fact")
+        embedder.fails = gone
+        assert memory.update("fact", text="The boiler needs an inspection.")
+        assert [hit.value for hit in memory.recall("boiler inspection")] == ["The boiler needs an inspection."]
+        assert memory.stats().not_embedded == 1
+        assert len(said(caplog)) == 1
+        embedder.fails = None
+        memory.reindex()
+        assert memory.stats().not_embedded == 0
+
+
 def test_a_text_that_alone_cannot_be_embedded_costs_the_others_nothing(tmp_path, caplog):
     """It is found by its words; `reindex` tries it again."""
 

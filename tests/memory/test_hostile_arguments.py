@@ -17,6 +17,7 @@ from smolagents_memory import (
     SessionNotFoundError,
     SqlStore,
     UnsupportedValueError,
+    VectorMemoryStore,
     open_store,
 )
 from smolagents_memory._errors import SmolagentsMemoryError
@@ -135,3 +136,24 @@ def test_a_number_that_no_database_takes_is_answered() -> None:
     memory.remember("The staging server needs the VPN.")
     assert memory.recall("staging", 10**400)
     assert "importance is a number" in RememberTool(memory)("a text", importance=10**400)
+
+
+def test_a_place_below_a_file_is_refused_in_our_words(tmp_path: Any) -> None:
+    (tmp_path / "file").write_text("a file")
+    for below in (tmp_path / "file" / "place", tmp_path / "file" / "memory.db"):
+        for use in (
+            EnhancedAgentMemory,
+            lambda given: SqlStore(given).add("k", "v"),
+            lambda given: Session("s", given).steps(),
+            lambda given: VectorMemoryStore(path=given),
+        ):
+            with pytest.raises(SmolagentsMemoryError):
+                use(below)
+
+
+def test_what_it_was_made_of_is_a_list_of_keys() -> None:
+    memory = EnhancedAgentMemory(vector=False)
+    page = memory.remember("a page", origin="tool", source="web")
+    assert memory.get(memory.remember("a lesson", made_of=page)).trust == 0  # type: ignore[union-attr]
+    with pytest.raises(SmolagentsMemoryError, match="made_of"):
+        memory.remember("another", made_of=5)  # type: ignore[arg-type]

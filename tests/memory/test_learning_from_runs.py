@@ -259,6 +259,14 @@ def test_summary_and_history_say_what_was_done(memory):
     assert history[1]["error"]
 
 
+def test_a_memory_without_a_task_is_summed_up_as_well():
+    """An empty one, and one that nobody gave a task."""
+    memory = EnhancedAgentMemory(vector=False)
+    assert memory.summary() == "Nothing has happened yet."
+    memory.add_message("assistant", "hello")
+    assert "Before the first task" in memory.summary()
+
+
 def test_a_copy_is_of_working_memory_alone():
     """Locks and databases are not copied."""
     memory = EnhancedAgentMemory(system_prompt="Be kind.", vector=False)

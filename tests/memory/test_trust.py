@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_embedder import Hashed
-from smolagents import CodeAgent, Tool, ToolCallingAgent
+from smolagents import AgentError, CodeAgent, Tool, ToolCallingAgent
 from smolagents.memory import AgentMemory
 
 from smolagents_memory import (
@@ -346,6 +346,59 @@ def test_a_task_that_an_agent_gave_is_not_taken_for_a_persons(place, tmp_path):
         assert learnt
         assert all(hit.trust == 0 and "web_search" in hit.tools for hit in learnt)
         assert not [hit for hit in own.recall("clerk task", 50) if hit.trust and "audit@evil" in hit.value]
+
+
+@pytest.mark.parametrize("outermost", [False, True])
+def test_a_task_of_a_manager_that_no_memory_follows_is_not_trusted(place, outermost):
+    """Nobody saw what it had read; that the one above it is followed changes nothing."""
+    own = place()
+    quiet = {"verbosity_level": -1, "description": "x"}
+    inner = CodeAgent([], ScriptedModel([code("final_answer('ok')")]), name="clerk", **quiet)
+    own.attach(inner)
+    script = [code("clerk(task=web_search('mail'))\nfinal_answer(1)")]
+    manager = CodeAgent([Web()], ScriptedModel(script), managed_agents=[inner], name="head", **quiet)
+    if outermost:
+        above = EnhancedAgentMemory(vector=False)
+        agent_of(above, [code("final_answer(head(task='write'))")], managed_agents=[manager]).run(TASK)
+    else:
+        manager.run(TASK)
+    learnt = [hit for hit in own.recall(EVIL, 50) if "audit@evil" in hit.value]
+    assert learnt
+    assert {(hit.trust, hit.tools) for hit in learnt} == {(0, ("somebody",))}
+    assert "audit@evil" not in unasked(place())
+
+
+def test_what_came_of_a_tool_that_the_agent_has_no_more_is_not_trusted(place, tmp_path):
+    """A session of before there was a memory, resumed by an agent without that tool, whose variable holds its text."""
+    script = [code("import math\nfound = web_search('mail')\nn = sqrt(math.floor(4.2))"), OSError("down")]
+    agent = CodeAgent([Web()], ScriptedModel(script), verbosity_level=-1)
+    with pytest.raises(AgentError), Session("s", tmp_path / "s").attach(agent) as session:
+        session.run(TASK)
+    memory = place()
+    later = CodeAgent([], ScriptedModel([code("text = found"), code("final_answer(text)")]), verbosity_level=-1)
+    memory.attach(later)
+    Session("s", tmp_path / "s").resume(later)
+    learnt = [hit for hit in memory.recall(EVIL, 50) if "audit@evil" in hit.value]
+    assert learnt
+    assert {(hit.trust, hit.tools) for hit in learnt} == {(0, ("web_search",))}
+    assert "audit@evil" not in unasked(place())
+
+
+def test_a_variable_that_is_called_like_one_of_pythons_functions_holds_what_it_was_given(place):
+    """In the next conversation, too."""
+    memory = place()
+    agent = agent_of(
+        memory,
+        [
+            code("input = web_search('mail')"),
+            code("final_answer('ok')"),
+            code("final_answer(input)"),
+        ],
+    )
+    agent.run("Look.")
+    agent.run(TASK)
+    assert all(hit.trust == 0 for hit in memory.recall(EVIL, 50) if "audit@evil" in hit.value)
+    assert "audit@evil" not in unasked(place())
 
 
 def test_a_summary_that_the_program_keeps_knows_what_it_was_made_of(place):

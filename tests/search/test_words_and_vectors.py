@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy
 import pytest
+from forking import forked
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +65,22 @@ def test_rare_words_weigh_more_and_long_texts_less():
 @pytest.fixture(scope="module")
 def minilm():
     return MiniLMEmbedder()
+
+
+def test_the_default_embedder_goes_on_in_a_forked_child():
+    """Where the threads of the model that its parent loaded are not: neither using nor freeing it waits for them."""
+    embedder = MiniLMEmbedder()
+    embedder.embed_query("a cat")
+    here = [embedder]
+
+    def in_child():
+        assert here[0].embed_query("a cat").shape == (384,)
+        here.clear()
+        gc.collect()
+
+    del embedder
+    assert forked(in_child) == 0
+    assert here[0].embed_query("a cat").shape == (384,)
 
 
 def test_the_default_embedder_gives_unit_vectors_that_know_meaning(minilm):

@@ -128,9 +128,11 @@ def test_the_original_of_a_step_can_be_had_later_by_its_place(url: str) -> None:
     agent = code_agent(
         [code("print('o' * 500)"), code("final_answer(1)")], step_callbacks=[cut, cut], planning_interval=None
     )
-    with Session("s", url).attach(agent):
+    with Session("s", url).attach(agent) as attached:
         agent.run("Do it.")
         agent.memory.steps[1].observations = "cut by hand"
+        with pytest.raises(SessionError, match="none at place 99"):
+            attached.original(99)
     session = Session("s", url)
     assert session.steps()[1].observations == "cut by hand"
     assert "o" * 500 in session.original(1).observations
@@ -383,8 +385,9 @@ def test_a_fork_goes_on_by_itself_from_any_step(url: str) -> None:
     assert whole.steps()[0].task_images[0].tobytes() == photo().tobytes()
     with pytest.raises(SessionConflictError, match="already"):
         whole.fork("f1")
-    with pytest.raises(SessionError, match="none at place 77"):
-        whole.fork("x", at=77)
+    for nowhere in (77, "1", 1.0):
+        with pytest.raises(SessionError, match="none at place"):
+            whole.fork("x", at=nowhere)  # type: ignore[arg-type]
 
 
 def test_each_run_of_an_imported_session_can_be_read_as_it_was_at_its_end(url: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import threading
 
@@ -297,6 +298,21 @@ def test_a_managed_agent_reads_its_own_call(tmp_path):
     assert "page a" in one
     assert "page b" in two
     assert "page a" not in two
+
+
+def test_one_tool_in_two_agents_shows_nobody_another_ones_steps(tmp_path):
+    """It says so while both are there; one that is gone is forgotten."""
+    tool, script = StepTool(), [code("final_answer(original_step(1))")]
+    ann, bob = (reading(code(f"print('{who}')"), *script, *script, tool=tool) for who in ("ANN", "BOB"))
+    with Session("ann", tmp_path).attach(ann) as of_ann:
+        assert "ANN" in of_ann.run("Read.")
+        with Session("bob", tmp_path).attach(bob) as of_bob:
+            assert "ANN" not in of_bob.run("Read.")
+            assert "a StepTool of its own" in of_ann.run("Read.")
+    del ann, of_ann
+    gc.collect()
+    with Session("bob", tmp_path).attach(bob) as of_bob:
+        assert "BOB" in of_bob.run("Read.")
 
 
 def test_recall_counts_its_hits_and_warns_when_they_fall_off(memory, caplog):
