@@ -174,7 +174,9 @@ class Oracle:
         what, arguments = self.doing
         if what == "run":
             name = f"session {arguments[0]}"
+            lengths = [len(each.get(name, ())) for each in self.may_be]
             self.may_be = [each for each in self.may_be if len(each.get(name, ())) >= kept]
+            assert self.may_be, f"{kept} steps of {name} were said to be kept, and it may have {lengths}"
         if what in ("run", "migrate", "remember_document", "reindex", "purge", "decay", "restore_backup"):
             self.unfinished = self.doing
 

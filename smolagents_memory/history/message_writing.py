@@ -175,7 +175,7 @@ def _signatures(messages: list[ChatMessage]) -> list[Signature] | None:
         parts = [part for (part,) in contents]
         kinds = list(map(_KIND, parts))
         values = [part["text"] if "text" in part else _number_of(part["image"]) for part in parts]
-    except (KeyError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 — a part may be anything, an array too: then it is no plain one
         return None
     plain = (
         {*map(len, columns)} == {len(_STANDARD)}

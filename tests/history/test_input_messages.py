@@ -7,8 +7,10 @@ import dataclasses
 import gc
 import pickle
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,12 +19,12 @@ from smolagents.memory import ActionStep, SystemPromptStep, TaskStep
 from smolagents.models import ChatMessage, MessageRole
 from smolagents.monitoring import Timing
 
-from smolagents_memory import NoteStep, export_memory, import_memory
+from smolagents_memory import NoteStep, export_memory, import_memory, load_memory, save_memory
 from smolagents_memory.history.messages import InputMessages
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.history.recording import StepReader, StepWriter
 from smolagents_memory.steps.kinds import render
-from smolagents_memory.testing import explain_difference
+from smolagents_memory.testing import explain_difference, same
 
 
 def action(number: int, observations: str | None) -> ActionStep:
@@ -202,3 +204,15 @@ def held_by_loading(count: int) -> int:
 
 def test_what_a_loaded_history_holds_grows_with_its_steps_not_with_their_square() -> None:
     assert held_by_loading(400) < 2.6 * held_by_loading(200)
+
+
+def test_a_message_whose_part_is_anything_is_kept(tmp_path: Path) -> None:
+    """Found among generated files: an array, which knows no names."""
+    part = numpy.zeros(3)
+    step = ActionStep(step_number=1, timing=Timing(1.0, 2.0))
+    step.model_input_messages = [ChatMessage(MessageRole.USER, [part])]
+    memory = ObservedMemory("x")
+    memory.steps.append(step)
+    for _ in range(2):
+        memory = load_memory(save_memory(memory, tmp_path / "x.jsonl"))
+    assert same(memory.steps[0].model_input_messages[0].content[0], part)
