@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import gzip
 import io
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from smolagents_memory._errors import PlaceError
 
 
+Meanwhile = Callable[[Path], AbstractContextManager[Any]]
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
 _LEFT = re.compile(r"\.(\d+)\.(?:([0-9a-f]{8})\.tmp|partial)(?:-wal|-shm|-journal)?$")
 _ours: set[str] = set()  # the tokens of the files that this process is writing
@@ -33,17 +35,12 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> Path:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
     """An empty file beside `path`, which takes its place when the block has ended well; its owner's alone if new."""
     if path.exists() and not path.is_file():
         what = "a folder" if path.is_dir() else "no ordinary file"
         raise PlaceError(f"{path} is {what}; it was left as it is: name a file to be written")
-    make_folder(path.parent)
-    _sweep(path)
-    token = secrets.token_hex(4)
-    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{token}.tmp")
-    _ours.add(token)
-    try:
+    with unfinished(path, meanwhile) as temporary:
         make_private(temporary)
         yield temporary
         _sync(temporary)
@@ -51,12 +48,36 @@ def replacing(path: Path) -> Iterator[Path]:
             with contextlib.suppress(OSError):  # another owner's file: the new one is ours
                 os.chmod(temporary, path.stat().st_mode & 0o777)
         os.replace(temporary, path)
-    finally:
-        for suffix in ("", *BESIDE):
-            Path(f"{temporary}{suffix}").unlink(missing_ok=True)
-        _ours.discard(token)
     if os.name != "nt":  # there a folder cannot be opened; the replacement itself is journaled
         _sync(path.parent)
+
+
+@contextmanager
+def unfinished(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
+    """A name beside `path` for a file that does not outlive the block; those of killed writers go before.
+
+    `meanwhile` is entered before there can be such a file, and left when there is none any more.
+    """
+    make_folder(path.parent)
+    _sweep(path)
+    token = secrets.token_hex(4)
+    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{token}.tmp")
+    _ours.add(token)
+    try:
+        with meanwhile(temporary):
+            try:
+                yield temporary
+            finally:
+                for each in family(temporary):
+                    each.unlink(missing_ok=True)
+    finally:
+        _ours.discard(token)
+
+
+def family(temporary: Path) -> list[Path]:
+    """An unfinished file, after what SQLite and migrations made beside it: their names hold its own."""
+    found = temporary.parent.glob(f"*{glob.escape(temporary.name)}*")
+    return [*(each for each in found if each != temporary), temporary]
 
 
 def make_folder(path: Path) -> None:
@@ -125,12 +146,9 @@ def _sync(path: Path) -> None:
 
 def _sweep(path: Path) -> None:
     """Remove what writers of this file left behind when they were killed."""
-    for left in path.parent.glob(f".{_escaped(path.name[:100])}.*"):
+    for left in path.parent.glob(f".{glob.escape(path.name[:100])}.*"):
         named = left.name[len(path.name[:100]) + 1 :]
         if _LEFT.fullmatch(named) and left_behind(left.name) is not None:
-            with contextlib.suppress(OSError):  # it went meanwhile, or is somebody else's
-                erase(left)
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"([\[\]*?])", r"[\1]", name)
+            for each in family(left):
+                with contextlib.suppress(OSError):  # it went meanwhile, or is somebody else's
+                    erase(each)

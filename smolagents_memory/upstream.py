@@ -84,18 +84,30 @@ def who_watches(agent: Any) -> list[Listener]:
     return _hooks_of(agent).listeners
 
 
+_UNTOLD = "_smolagents_memory_untold"  # where an agent that is being made has what its memory is to be told by
+_LAST_MADE = "step_callbacks"  # what an agent gets after its memory
+
+
 class _MemorySlot:
     """`memory` of every agent: what stands there is the agent's own, as ever; that somebody replaces it is noticed.
 
     A memory that wants to know on which agent it is has `placed_on(agent, before)`; what that raises puts the one
-    from before back.
+    from before back. Of an agent that is just being made it is told when somebody first asks for the memory.
     """
 
     def __get__(self, agent: Any, owner: Any = None) -> Any:
         if agent is None:
             return self
+        held = vars(agent)
+        if _UNTOLD in held and _LAST_MADE in held:
+            placed_on = held.pop(_UNTOLD)
+            try:
+                placed_on(agent, None)
+            except BaseException:
+                held[_UNTOLD] = placed_on
+                raise
         try:
-            return vars(agent)["memory"]
+            return held["memory"]
         except KeyError:
             raise AttributeError(f"{type(agent).__name__!r} object has no attribute 'memory'") from None
 
@@ -104,8 +116,11 @@ class _MemorySlot:
         before, held["memory"] = held.get("memory"), memory
         if before is memory:
             return
+        held.pop(_UNTOLD, None)
         placed_on = getattr(memory, "placed_on", None)
-        if placed_on is not None:
+        if placed_on is not None and _LAST_MADE not in held:
+            held[_UNTOLD] = placed_on
+        elif placed_on is not None:
             try:
                 placed_on(agent, before)
             except BaseException:

@@ -987,6 +987,22 @@ def test_who_watches_hears_of_another_memory_and_the_agent_has_it_as_ever() -> N
     assert "memory" not in set(vars(CodeAgent))
 
 
+@pytest.mark.parametrize("make", [code_agent, calling_agent])
+def test_a_memory_that_an_agent_is_made_with_is_told_when_it_is_first_asked_for(
+    monkeypatch: pytest.MonkeyPatch, make: Any
+) -> None:
+    """smolagents' own tests pass with any memory of ours in the place of theirs."""
+    from smolagents_memory import EnhancedAgentMemory
+
+    made = lambda prompt: EnhancedAgentMemory(system_prompt=prompt, vector=False)  # noqa: E731
+    monkeypatch.setattr("smolagents.agents.AgentMemory", made)
+    agent = make([*(ANSWER if make is code_agent else CALLS)], planning_interval=None)
+    assert vars(agent)["memory"].recall("Go") == []
+    agent.run("Go")
+    assert agent.memory.recall("Go")[0].value.startswith("Task: Go")
+    assert agent.memory.steps[0].task == "Go"
+
+
 def test_a_memory_may_refuse_its_place_and_the_one_before_is_put_back() -> None:
     class Refusing(ObservedMemory):
         def placed_on(self, agent: Any, before: Any) -> None:

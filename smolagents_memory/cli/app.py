@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -14,13 +15,38 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from smolagents_memory import __version__
 from smolagents_memory._errors import SmolagentsMemoryError
+from smolagents_memory.database.passwords import shown
+
+
+class _Commands(TyperGroup):
+    """All of them; what is wrong with the arguments is said without the passwords in them."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _passwords_left_out():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _passwords_left_out():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _passwords_left_out() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # its class is that of the copy of click that typer brings
+        if isinstance(message := getattr(error, "message", None), str):
+            error.message = shown(message)  # type: ignore[attr-defined]
+        raise
 
 
 app = typer.Typer(
     name="smolagents-memory",
+    cls=_Commands,
     help="Memory for smolagents agents: look at sessions, carry them about, search what was learnt.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

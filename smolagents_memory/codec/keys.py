@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
@@ -39,7 +41,7 @@ class Weights:
                 continue
             if ready:
                 inside = [known[id(part)] for part in self._parts_of(each)]
-                own = 1 + (each.bit_length() // 64 if type(each) is int else 0)
+                own = 1 + _size(each) // 64
                 depth = 1 + max((found[1] for found in inside), default=0)
                 known[id(each)] = (own + sum(found[0] for found in inside), depth, each)
             elif id(each) in known:
@@ -52,6 +54,17 @@ class Weights:
         if depth > _DEEPEST:
             raise DecodeError(f"a key that is nested {depth} deep")
         return weight
+
+
+def _size(part: Any) -> int:
+    """The bits of a part that Python goes through again with every hash."""
+    if type(part) is int:
+        return part.bit_length()
+    if type(part) is Fraction:
+        return 8 * (part.numerator.bit_length() + part.denominator.bit_length())  # which it inverts
+    if type(part) is range:
+        return sum(each.bit_length() for each in (part.start, part.stop, part.step))
+    return 16 * len(part.pattern) if type(part) is re.Pattern else 0
 
 
 class Hashes:

@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from smolagents_memory._errors import PlaceError
-from smolagents_memory._files import BESIDE, erase, left_behind, make_private
+from smolagents_memory._files import BESIDE, erase, family, left_behind, make_private, unfinished
 from smolagents_memory._log import logger
 from smolagents_memory.database.migrating import backup_paths
 from smolagents_memory.database.places import Place
 
 
+_ELSEWHERE = "smolagents_memory"  # in the temporary folder, for a place that has no folder
+_NOTED = re.compile(r"(\.\d+\.[0-9a-f]{8})\.copying$")
 _OWN = re.compile(r"(-wal|-shm|-journal|\.before-.*|\.[0-9a-f]{16}\.lock|\..*\.copying)?", re.DOTALL)
 
 
@@ -61,6 +63,15 @@ def noted(place: Place, temporary: Path) -> Iterator[None]:
                 note.unlink(missing_ok=True)
 
 
+@contextmanager
+def passing(place: Place) -> Iterator[Path]:
+    """A private file beside a place, for a copy that is needed for a moment; if it is killed a purge finds that."""
+    beside = _beside(place) or Path(tempfile.gettempdir()) / _ELSEWHERE
+    with unfinished(beside, lambda copied: noted(place, copied)) as copied:
+        make_private(copied)
+        yield copied
+
+
 def erase_copies(place: Place) -> None:
     """Erase what migrations left beside a place, and the unfinished copies of those who were killed."""
     for copy in backup_paths(place.path) if place.path is not None else ():
@@ -70,21 +81,22 @@ def erase_copies(place: Place) -> None:
     notes = beside.parent.glob(f"{glob.escape(beside.name)}.*.copying") if beside is not None else ()
     for note in notes:
         with contextlib.suppress(OSError):  # somebody else's, or it went meanwhile
-            if note.is_symlink() or (os.name != "nt" and note.stat().st_uid != os.geteuid()):
+            token = _NOTED.search(note.name)
+            if not token or note.is_symlink() or (os.name != "nt" and note.stat().st_uid != os.geteuid()):
+                continue
+            if left_behind(f"{token[1]}.tmp") is None:  # its writer is at work
                 continue
             temporary = Path(os.fsdecode(note.read_bytes()))
-            token = left_behind(temporary.name)
-            if token and note.name.endswith(f".{token}.copying"):  # nothing else is ever erased by a note
-                for suffix in ("", *BESIDE):
-                    unfinished = Path(f"{temporary}{suffix}")
-                    if unfinished.is_file() and not unfinished.is_symlink():
-                        erase(unfinished)
-                        logger.info("erased %s, a copy whose writer was killed", unfinished)
-                note.unlink(missing_ok=True)
+            if temporary.name.startswith(".") and temporary.name.endswith(f"{token[1]}.tmp"):  # no note erases more
+                for left in family(temporary):
+                    if left.is_file() and not left.is_symlink():
+                        erase(left)
+                        logger.info("erased %s, a copy whose writer was killed", left)
+            note.unlink(missing_ok=True)
 
 
 def _beside(place: Place) -> Path | None:
     """What the names of a place's notes begin with; None for RAM."""
     if place.in_ram:
         return None
-    return Path(os.path.realpath(place.path)) if place.path else Path(tempfile.gettempdir()) / "smolagents_memory"
+    return Path(os.path.realpath(place.path)) if place.path else Path(tempfile.gettempdir()) / _ELSEWHERE

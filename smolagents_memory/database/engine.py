@@ -141,7 +141,7 @@ class Database:
         A `file` that was there before must be there still: nobody makes an empty database in its place.
         """
         opened = self.opened
-        with self.faults_named("opened"):
+        with self.faults_named("opened"):  # no file can be called so, or a file stands where a folder should
             found = opened.file_now()
         if file is not None and file != found:
             raise FileNotFoundError("the file was deleted, moved or replaced since it was opened here")

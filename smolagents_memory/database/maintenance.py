@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -20,7 +19,7 @@ from smolagents_memory._files import replacing
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import delete_orphans
-from smolagents_memory.database.copies import erase_copies, noted, refuse_own_files
+from smolagents_memory.database.copies import erase_copies, noted, passing, refuse_own_files
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.migrating import copy_sqlite
 from smolagents_memory.database.places import Place
@@ -129,7 +128,7 @@ def backup(database: Database, path: Path) -> Path:
     path = Path(os.path.realpath(path))
     refuse_own_files(database.place, path)
     try:
-        with replacing(path) as partial, noted(database.place, partial):
+        with replacing(path, lambda partial: noted(database.place, partial)) as partial:
             database.prepare()
             if database.path is not None:
                 copy_sqlite(database.path, partial)
@@ -152,8 +151,7 @@ def restore_backup(database: Database, path: Path) -> None:
     refuse_own_files(database.place, path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no backup {str(path)!r}")
-    with tempfile.TemporaryDirectory() as folder:
-        copied = Path(folder) / "copy.db"
+    with passing(database.place) as copied:
         _checked_copy(database, path, copied)
         origin = _file(database, copied)
         try:

@@ -11,8 +11,9 @@ from sqlalchemy.engine import URL
 _NAME = re.compile(
     r"passw|passfile|passphrase|pwd|secret|token(?!s)|api_?key", re.IGNORECASE
 )  # password, sslpassword, passfile …
-_LOGIN = re.compile(r"(?<=://)([^:/?#\s]*):\S*@")  # to the last @: a password may hold one that is not escaped
-_VALUE = re.compile(rf"([\w-]*(?:{_NAME.pattern})[\w-]*\s*=\s*)[^&\s]+", re.IGNORECASE)
+# to the last @: a password may hold one that is not escaped; and a path that was made of a URL has lost a slash
+_LOGIN = re.compile(r"(?<=:/)(/?[^:/?#\s]*):\S*@")
+_VALUE = re.compile(rf"((?:{_NAME.pattern})[\w-]{{0,100}}\s{{0,100}}=\s{{0,100}})[^&\s]+", re.IGNORECASE)
 
 
 def shown(text: str) -> str:
@@ -21,7 +22,7 @@ def shown(text: str) -> str:
     >>> shown("postgresql://ann:p@ss/w0rd@host/name?sslpassword=s3cret")
     'postgresql://ann:***@host/name?sslpassword=***'
     """
-    return _VALUE.sub(r"\1***", _LOGIN.sub(r"\1:***@", text))
+    return _VALUE.sub(r"\1***", _LOGIN.sub(r"\1:***@", text) if "@" in text else text)
 
 
 def has_password(text: str) -> bool:

@@ -160,6 +160,8 @@ def _supported(url: URL) -> URL:
             "postgresql://user:password@host/database. Memories alone may also live behind the URL of a store: "
             "EnhancedAgentMemory, the tools of memory and open_store take one. Nothing was opened"
         )
+    if "uri" in url.query:
+        raise PlaceError("a place's URL names a file by its path, not by a URI of SQLite's own. Nothing was opened")
     if "plugin" in url.query:
         raise PlaceError("a place's URL names no plugin of SQLAlchemy. Nothing was opened")
     if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):

@@ -21,6 +21,8 @@ def document_of(text_or_path: Any, source: str | None, path: Any) -> tuple[str, 
     """The text of a document and what it is called, from what `remember_document` was given."""
     if (text_or_path is None) == (path is None):
         raise UnsupportedValueError("give a text, or a file as path=…, and not both; nothing was changed")
+    if not isinstance(source, (str, type(None))):
+        raise UnsupportedValueError(f"a source is a text, not {source!r:.80}; nothing was changed")
     if isinstance(text_or_path, str):
         if _is_file(text_or_path):
             logger.warning("%r was kept as a text; to keep the file of that name: path=%r", *[text_or_path] * 2)

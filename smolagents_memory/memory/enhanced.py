@@ -15,11 +15,12 @@ from smolagents_memory._errors import AttachError
 from smolagents_memory._events import ANY, Events, Listener
 from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
+from smolagents_memory.memory.arguments import opened_keeper
 from smolagents_memory.memory.documents import document_of
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.holdings import Holdings
 from smolagents_memory.memory.learning import Learning
-from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
+from smolagents_memory.memory.long_term import LongTerm, Memory
 from smolagents_memory.memory.provenance import all_read
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import Told, review, tool_calls
@@ -291,57 +292,6 @@ class EnhancedAgentMemory(Holdings, ObservedMemory):
         return self.long_term.feedback(key, useful)
 
     # -- trusting ----------------------------------------------------------------------------------------------
-
-    def confirm(self, key: str) -> bool:
-        """A person vouches for a memory: it may come unasked, whoever wrote it. False when it is not there.
-
-        >>> memory = EnhancedAgentMemory(vector=False)
-        >>> key = memory.remember("The tram runs every ten minutes.", origin="tool", source="timetable")
-        >>> memory.confirm(key), memory.recall("tram")[0].trust
-        (True, 2)
-        """
-        return bool(self.long_term.change([key], "confirm"))
-
-    def revoke(self, *, source: str | None = None, key: str | None = None) -> list[str]:
-        """Delete what came from a source (a run, a document, a tool's name) and all that was made of it; the keys.
-
-        With `key` instead, one memory and all that was made of it. `purge` then leaves no byte of it in the files.
-        """
-        return self.long_term.revoke(source, key)
-
-    # -- forgetting --------------------------------------------------------------------------------------------
-
-    def forget(self, key: str) -> bool:
-        """Delete a memory; whether it was there. `purge` then leaves no byte of it in the files."""
-        return bool(self.long_term.forget([key]))
-
-    def forget_where(self, where: Mapping[str, Any]) -> int:
-        """Delete the memories that fit the filter, archived ones too; returns how many."""
-        return self.long_term.forget_where(where)
-
-    def archive(self, key: str) -> bool:
-        """Put a memory away: kept, but recalled no more."""
-        return bool(self.long_term.change([key], "archive"))
-
-    def restore(self, key: str) -> bool:
-        """Bring an archived memory back as it was."""
-        return bool(self.long_term.change([key], "restore"))
-
-    def pin(self, key: str) -> bool:
-        """Keep a memory from fading."""
-        return bool(self.long_term.change([key], "pin"))
-
-    def unpin(self, key: str) -> bool:
-        """Let a memory fade again."""
-        return bool(self.long_term.change([key], "unpin"))
-
-    def decay(self) -> list[str]:
-        """Archive what has faded; returns the keys."""
-        return self.long_term.decay()
-
-    def purge(self) -> list[str]:
-        """Delete what was archived long enough ago, and every byte of what was forgotten; returns the keys."""
-        return self.long_term.purge()
 
     # -- looking after it --------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What long-term memory holds: had by key, listed, counted, said otherwise, cleared."""
+"""What long-term memory holds: had by key, listed, counted, said otherwise, confirmed, put away, given up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smolagents_memory.stores.records import ScopeInfo
 
 
 class Holdings:
-    """The part of an EnhancedAgentMemory that looks at what there is, whatever was asked for."""
+    """The part of an EnhancedAgentMemory that deals with what there is, whatever was asked for."""
 
     long_term: LongTerm
 
@@ -56,3 +56,57 @@ class Holdings:
     def clear(self) -> int:
         """Delete all memories of this scope, archived and pinned ones too; returns how many. Others stay."""
         return self.long_term.clear()
+
+    # -- whose word it is ----------------------------------------------------------------------------------------
+
+    def confirm(self, key: str) -> bool:
+        """A person vouches for a memory: it may come unasked, whoever wrote it. False when it is not there.
+
+        >>> from smolagents_memory import EnhancedAgentMemory
+        >>> memory = EnhancedAgentMemory(vector=False)
+        >>> key = memory.remember("The tram runs every ten minutes.", origin="tool", source="timetable")
+        >>> memory.confirm(key), memory.recall("tram")[0].trust
+        (True, 2)
+        """
+        return bool(self.long_term.change([key], "confirm"))
+
+    def revoke(self, *, source: str | None = None, key: str | None = None) -> list[str]:
+        """Delete what came from a source (a run, a document, a tool's name) and all that was made of it; the keys.
+
+        With `key` instead, one memory and all that was made of it. `purge` then leaves no byte of it in the files.
+        """
+        return self.long_term.revoke(source, key)
+
+    # -- forgetting --------------------------------------------------------------------------------------------
+
+    def forget(self, key: str) -> bool:
+        """Delete a memory; whether it was there. `purge` then leaves no byte of it in the files."""
+        return bool(self.long_term.forget([key]))
+
+    def forget_where(self, where: Mapping[str, Any]) -> int:
+        """Delete the memories that fit the filter, archived ones too; returns how many."""
+        return self.long_term.forget_where(where)
+
+    def archive(self, key: str) -> bool:
+        """Put a memory away: kept, but recalled no more."""
+        return bool(self.long_term.change([key], "archive"))
+
+    def restore(self, key: str) -> bool:
+        """Bring an archived memory back as it was."""
+        return bool(self.long_term.change([key], "restore"))
+
+    def pin(self, key: str) -> bool:
+        """Keep a memory from fading."""
+        return bool(self.long_term.change([key], "pin"))
+
+    def unpin(self, key: str) -> bool:
+        """Let a memory fade again."""
+        return bool(self.long_term.change([key], "unpin"))
+
+    def decay(self) -> list[str]:
+        """Archive what has faded; returns the keys."""
+        return self.long_term.decay()
+
+    def purge(self) -> list[str]:
+        """Delete what was archived long enough ago, and every byte of what was forgotten; returns the keys."""
+        return self.long_term.purge()

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy.engine import URL
-
 from smolagents_memory._errors import UnsupportedValueError
-from smolagents_memory._log import logger, warn_of_loss
+from smolagents_memory._log import logger
 from smolagents_memory.codec.plain_json import pack
-from smolagents_memory.database.places import Place
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
-from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
-from smolagents_memory.memory.ranking import Ranker
+from smolagents_memory.memory.keeping import Keeper
 from smolagents_memory.memory.recalling import Fits
 from smolagents_memory.memory.serving import LongTermStats, Watch
 from smolagents_memory.memory.trust import inherit, made_of, provenance_in
-from smolagents_memory.search.chroma_folder import OWN_COLLECTION
-from smolagents_memory.search.embedding import resolved_embedder
-from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import chosen, compiled
-from smolagents_memory.stores.opening import is_store_url, open_store
 from smolagents_memory.stores.records import CONFIRMED, USUAL, Record, ScopeInfo
-from smolagents_memory.stores.rereading import reread
-from smolagents_memory.stores.sql import SqlStore
-from smolagents_memory.stores.vault import open_vault
 
 
-DEFAULT_FOLDER = "agent_memory"
 _NOTED: dict[str, dict[str, Any]] = {
     "pin": {"pinned": True},
     "unpin": {"pinned": False},
@@ -64,56 +51,6 @@ class Memory(Hit[Any]):
     __iter__ = Hit.__iter__
 
 
-def opened_keeper(
-    path_or_url: Any,
-    *,
-    ranker: Ranker,
-    embedder: Any = "default",
-    scope: Mapping[str, Any] | None = None,
-    vector: Any = True,
-    vector_store: Any = None,
-    long_term: Any = None,
-    persistent: Any = None,
-    own_collection: int = OWN_COLLECTION,
-) -> Keeper[Any]:
-    """The place that a memory's arguments name."""
-    long_term, vector_store = _opened(long_term), _opened(vector_store)
-    vector = vector if isinstance(vector, bool) else _opened(vector)
-    if is_store(persistent):
-        long_term, persistent = long_term or persistent, None
-    if is_store(vector):
-        vector_store, vector = vector_store or vector, True
-    if persistent is not None and persistent is not False and path_or_url is None:
-        path_or_url = DEFAULT_FOLDER if persistent is True else persistent
-    if is_store(path_or_url) or is_store_url(path_or_url):
-        if long_term is not None:
-            raise UnsupportedValueError("two stores were named for the texts; name one of them")
-        long_term, path_or_url = _opened(path_or_url), None
-    if long_term is not None or vector_store is not None:
-        if scope is not None:
-            raise UnsupportedValueError("with stores of your own, give the scope to the stores (SqlStore(…, scope=…))")
-        if long_term is None:
-            vault = open_vault(path_or_url, None)
-            long_term = SqlStore(vault.database.place)
-        stores = StoreKeeper(long_term, vector_store if vector else None, ranker, by_words=not vector)
-        if stores.lost:
-            lost = "".join(f"\n  no {name}: {what}" for name, what in stores.lost.items())
-            warn_of_loss(f"{type(long_term).__name__} has less than the six methods of a MemoryStore:{lost}")
-        return stores
-    vault = open_vault(path_or_url, resolved_embedder(embedder) if vector else None, own_collection=own_collection)
-    reread(vault.database)
-    keeper = SqlKeeper(vault, scope, ranker)
-    if not vault.checked:  # once a process: made with another embedder, or while there was none
-        vault.checked = True
-        keeper.opened()
-    return keeper
-
-
-def _opened(given: Any) -> Any:
-    """A store, or the one behind a URL or a place."""
-    return open_store(given) if isinstance(given, (str, os.PathLike, Place, URL)) else given
-
-
 class LongTerm:
     """Long-term memory over a Keeper. Any number of threads may use it."""
 
@@ -128,7 +65,7 @@ class LongTerm:
 
     def remember(self, items: Iterable[str | Mapping[str, Any]], *, show: bool | None = None) -> list[str]:
         """Keep texts or mappings; all are looked at before the first is written."""
-        if isinstance(items, (str, Mapping)):
+        if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
             raise UnsupportedValueError("remember_many takes a list of memories, not one text; nothing was written")
         now = self.clock()
         records = [self._record(item, now) for item in items]

@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 _NUMBERED = re.compile(r"[A-Za-z]{1,20} (?:[0-9][0-9a-f]{0,15}|[0-9a-f]{12})")
 _HIDDEN = re.compile(  # controls, what turns the direction of text, what is not seen at all
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff]"
+    "\u115f\u1160\u2800\u3164\uffa0\U000e0000-\U000e0fff]"  # and letters that are blank
 )
 _JOINERS = "[\u200c\u200d]*"  # which have their place in other scripts, and none in a fence
 _FENCE = re.compile(

@@ -7,7 +7,7 @@ of it, until a person confirms that.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
@@ -40,10 +40,14 @@ def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[st
 
 
 def _names(what: str, given: Any) -> list[str]:
-    names = [] if given is None else [given] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
-    if not all(isinstance(name, str) and name for name in names):
+    names = [given] if isinstance(given, str) else _listed([] if given is None else given)
+    if names is None or not all(isinstance(name, str) and name for name in names):
         raise UnsupportedValueError(f"{what} is a list of names, not {given!r:.80}; nothing was written")
     return list(dict.fromkeys(names))
+
+
+def _listed(given: Any) -> list[Any] | None:
+    return list(given) if isinstance(given, Iterable) else None
 
 
 def inherit(records: Sequence[Record], look_up: Callable[[Iterable[str]], Mapping[str, Record]]) -> None:
@@ -93,8 +97,8 @@ def tool_names(given: Any) -> frozenset[str]:
     >>> sorted(tool_names(["weather", "calendar"]))
     ['calendar', 'weather']
     """
-    each: Collection[Any] = [given] if isinstance(given, str) or hasattr(given, "name") else list(given or ())
-    names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in each]
-    if not all(isinstance(name, str) and name for name in names):
+    each = [given] if isinstance(given, str) or hasattr(given, "name") else _listed(given or ())
+    names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in each or ()]
+    if each is None or not all(isinstance(name, str) and name for name in names):
         raise UnsupportedValueError(f"trusted_tools are tools or their names, not {given!r:.80}")
     return frozenset(map(str, names))

@@ -41,7 +41,7 @@ from smolagents_memory.database.engine import Database
 
 
 LASTS, RENEWED = 15.0, 3.0  # seconds
-_NOT_YET_LOCKED = 60.0  # a file that is younger may be about to be
+_NOT_YET_LOCKED = 60.0  # seconds: a file that is younger may be about to be, or its leases may not have lapsed
 _now = cast(extract("epoch", func.clock_timestamp()), Float)
 _held: dict[str, Lease] = {}  # of this process, by their tokens
 _present: dict[Path, Presence] = {}  # and where it is seen to live
@@ -76,7 +76,14 @@ class Presence:
             except OSError:
                 if database.sqlite:
                     raise
+            if not database.sqlite:  # beside a SQLite database the next writer of the session removes it
+                sweep(database)
         return found
+
+    def renew(self) -> None:
+        """It is as young as its leases: one whose process was killed is not removed before they lapse."""
+        with contextlib.suppress(OSError):  # the temporary folder was emptied
+            os.utime(self._path)
 
     def _is_there(self) -> bool:
         try:
@@ -176,8 +183,8 @@ def sweep(database: Database) -> None:
     found = name.parent.glob(f"{glob.escape(name.name)}.*.lock") if name is not None else ()
     for path in found:
         with contextlib.suppress(OSError):  # it went meanwhile
-            if re.search(r"\.[0-9a-f]{16}\.lock$", path.name) and time.time() - path.stat().st_mtime > _NOT_YET_LOCKED:
-                _is_locked(path)
+            if re.search(r"\.[0-9a-f]{16}\.lock$", path.name) and _is_old(path) and _is_locked(path) is False:
+                path.unlink()
 
 
 def _is_alive_here(database: Database, session: Any) -> bool | None:
@@ -191,7 +198,11 @@ def _is_alive_here(database: Database, session: Any) -> bool | None:
         locked = None
     else:
         locked = None if name is None else _is_locked(_path(name, lock), unreadable=True if database.sqlite else None)
-    return bool(locked) if database.sqlite else locked
+    if not database.sqlite:  # its file stays: without it the lease of a dead one would count until it lapses
+        return locked
+    if locked is False and name is not None:
+        _path(name, str(lock)).unlink(missing_ok=True)
+    return bool(locked)
 
 
 def _runs(connection: Connection, session: Any) -> bool:
@@ -216,7 +227,7 @@ def _mode(name: Path) -> int:
 
 
 def _is_locked(path: Path, *, unreadable: bool | None = True) -> bool | None:
-    """Whether somebody has locked a file, which is removed if not; None where there is none."""
+    """Whether somebody has locked a file; None where there is none."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -229,8 +240,12 @@ def _is_locked(path: Path, *, unreadable: bool | None = True) -> bool | None:
         return True
     finally:
         os.close(handle)
-    path.unlink(missing_ok=True)
     return False
+
+
+def _is_old(path: Path) -> bool:
+    """Whether it is about to be locked no more, and its leases have lapsed."""
+    return time.time() - path.stat().st_mtime > _NOT_YET_LOCKED
 
 
 def _lock_file(handle: int, *, alone: bool) -> None:
@@ -251,13 +266,16 @@ def _renew(database: Database) -> None:
     while True:
         time.sleep(RENEWED)
         with _lock:
-            owners = [lease.owner for lease in _held.values() if lease.database.opened is database.opened]
-            if not owners:
+            mine = [lease for lease in _held.values() if lease.database.opened is database.opened]
+            if not mine:
                 _renewed.discard(database.opened)
                 return
+            for presence in {lease.presence for lease in mine if lease.presence is not None}:
+                presence.renew()
+            owners = [lease.owner for lease in mine]
         try:
             with database.writing() as connection:
-                mine = update(sessions).where(sessions.c.writer.in_(owners))
-                connection.execute(mine.values(lease=term(connection)))
+                ours = update(sessions).where(sessions.c.writer.in_(owners))
+                connection.execute(ours.values(lease=term(connection)))
         except SmolagentsMemoryError as error:
             logger.debug("leases are not renewed, and go on unless somebody takes them: %s", error)

@@ -56,6 +56,9 @@ class RunLog:
     def __init__(self, journal: Journal, last: dict[str, Any] | None = None) -> None:
         self._journal = journal
         self._run: dict[str, Any] | None = None
+        if last is not None and last["state"] == RUNNING:  # whoever ran it died, and this writer does not yet
+            last = {**last, "state": INTERRUPTED}
+            journal.run_changed(last)
         self._last = last
         self.announced: int | None = None  # the max_steps of a run that is about to begin
         self._whole: tuple[MemoryStep, Answer | None] | None = None

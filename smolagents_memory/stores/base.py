@@ -149,11 +149,14 @@ def checked_keys(keys: Iterable[object]) -> list[str]:
     return [checked_key(key) for key in keys]
 
 
+_MOST = 2**31 - 1  # results, which every database can count
+
+
 def checked_top_k(top_k: object) -> int:
     """The number of results, if it can be one."""
     if isinstance(top_k, bool) or not hasattr(top_k, "__index__"):
         raise UnsupportedValueError(f"top_k is a whole number, not {top_k!r:.80}")
-    return max(0, cast("int", top_k).__index__())
+    return min(max(0, cast("int", top_k).__index__()), _MOST)
 
 
 def checked_query(query: object) -> str:

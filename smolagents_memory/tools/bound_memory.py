@@ -13,10 +13,11 @@ from sqlalchemy.engine import URL
 from smolagents_memory._errors import ToolStateError, UnsupportedValueError
 from smolagents_memory.database.passwords import has_password, shown
 from smolagents_memory.database.places import Place
+from smolagents_memory.memory.arguments import opened_keeper
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
-from smolagents_memory.memory.long_term import LongTerm, Memory, opened_keeper
+from smolagents_memory.memory.long_term import LongTerm, Memory
 from smolagents_memory.memory.provenance import calling
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.search.embedding import default_embedder

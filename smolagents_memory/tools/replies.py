@@ -53,7 +53,7 @@ def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) ->
         if importance is not None:
             try:
                 item["importance"] = float(importance)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise Wrong(f"importance is a number such as 1 or 2, not {importance!r:.60}") from None
         return f"Remembered as {_key(place.open().remember([item])[0])}."
     except (Wrong, SmolagentsMemoryError) as error:

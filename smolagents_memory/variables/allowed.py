@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import Any
 
 
 _LONGEST = 500_000  # characters; a definition of more is none that an agent wrote
@@ -14,6 +15,7 @@ _RUN_BY_SUBCLASSES = {"__init_subclass__", "__class_getitem__", "__mro_entries__
 _RUN_BY_PYTHON = {"__subclasshook__"}  # for every isinstance() there is
 _NO_METHODS = {"__class__", "__dict__", "__module__", "__qualname__", "__name__", "__bases__", "__mro__"}
 _STATED = {"__doc__", "__hash__", "__match_args__", "__slots__"}  # what a class body may say of itself
+_NO_VALUES = {"__dict__", "__weakref__"}  # slots that Python itself fills
 _NUMBERS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
@@ -98,10 +100,19 @@ def _check_value(statement: ast.Assign | ast.AnnAssign, *, keep: bool) -> None:
         odd = next((name for name in names if name not in _STATED), None)
         if odd or ("__hash__" in names and not _is_none(statement.value)):
             raise Refused(f"its class body says what its {odd or '__hash__'} is")
+        if "__slots__" in names:
+            _check_slots(ast.literal_eval(statement.value))
         return
     if names or keep:
         raise Refused(f"its class body works out a value for {(names or ['a member'])[0]}")
     statement.value = ast.Constant(None)  # the value comes back as data
+
+
+def _check_slots(named: Any) -> None:
+    """A slot of such a name would be asked, and what lies in it called, in the place of a method."""
+    odd = [name for name in ([named] if isinstance(named, str) else named) if is_dunder(name)]
+    if set(odd) - _NO_VALUES:
+        raise Refused(f"its class body has a slot called {min(set(odd) - _NO_VALUES)}")
 
 
 def _refuse_calls(nodes: Iterable[ast.AST], what: str) -> None:

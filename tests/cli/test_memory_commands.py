@@ -59,6 +59,7 @@ def test_memories_are_listed_with_filters_and_scopes_with_counts(place: Path) ->
     ]
 
 
+@pytest.mark.slow
 def test_a_scope_is_forgotten_as_a_whole_after_a_question(place: Path) -> None:
     for text in ("Bob likes milk.", "Bob likes cake."):
         as_json("remember", text, "--scope", "user=bob", cwd=place)

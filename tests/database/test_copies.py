@@ -87,6 +87,7 @@ def test_a_memory_file_is_not_saved_onto_any_database(place: Path) -> None:
     assert len(Session("s", place).steps()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("backup",), ("export", "s")])
 def test_a_command_replaces_no_file_unasked(arguments: tuple[str, ...], place: Path, tmp_path: Path) -> None:
     target = tmp_path / "there"
@@ -120,20 +121,21 @@ def test_every_command_that_writes_a_file_can_be_told_to_replace_it() -> None:
 
 
 KILLED = """
-import os, signal, sqlite3, sys
-from smolagents_memory import SessionManager
-from smolagents_memory.database import maintenance
-closing = maintenance.closing
-def killed(connection):
+import os, signal, sys
+from smolagents_memory import SessionManager, _files
+from smolagents_memory.database import copies, maintenance
+def killed(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
-maintenance.closing = killed
+SessionManager(sys.argv[1]).list_sessions()
+setattr({"maintenance": maintenance, "_files": _files, "copies": copies, "os": os}[sys.argv[3]], sys.argv[4], killed)
 SessionManager(sys.argv[1]).backup(sys.argv[2])
 """
 
 
-def kill_a_backup(where: Any, target: Path) -> list[Path]:
-    """What one leaves that is killed when it has copied everything."""
-    done = subprocess.run([sys.executable, "-c", KILLED, str(where), str(target)], check=False)
+def kill_a_backup(where: Any, target: Path, *at: str) -> list[Path]:
+    """What one leaves that is killed when it has copied everything, or when it does this."""
+    at = at or ("maintenance", "closing")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(where), str(target), *at], check=False)
     assert done.returncode == -signal.SIGKILL
     return [path for path in target.parent.iterdir() if path.name.startswith(".")]
 
@@ -145,6 +147,7 @@ def test_what_a_killed_backup_left_goes_with_the_next_one(url: str, tmp_path: Pa
     assert [path.name for path in target.parent.iterdir()] == ["monday.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("purge", ["sessions", "memories", "store", "command"])
 def test_what_a_killed_backup_left_goes_with_every_purge(purge: str, tmp_path: Path) -> None:
     where, target = tmp_path / "place", tmp_path / "kept" / "monday.db"
@@ -169,6 +172,21 @@ def test_what_a_killed_backup_left_goes_with_every_purge(purge: str, tmp_path: P
     assert not copy.exists()
 
 
+@pytest.mark.parametrize(
+    "at",
+    [("os", "fsencode"), ("_files", "make_private"), ("_files", "_sync"), ("os", "replace"), ("_files", "family")],
+)
+def test_at_no_instant_is_it_forgotten_what_a_killed_backup_left(
+    at: tuple[str, str], place: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "kept" / "monday.db"
+    target.parent.mkdir()
+    kill_a_backup(place, target, *at)
+    SessionManager(place).purge()
+    assert {path.name for path in target.parent.iterdir()} <= {"monday.db"}
+    assert [path for path in place.iterdir() if path.suffix == ".copying"] == []
+
+
 def test_purging_postgres_finds_what_a_killed_backup_left(postgres: str, tmp_path: Path) -> None:
     from databases import emptied
 
@@ -177,6 +195,49 @@ def test_purging_postgres_finds_what_a_killed_backup_left(postgres: str, tmp_pat
     assert kill_a_backup(url, target)
     SessionManager(url).purge()
     assert list(target.parent.iterdir()) == []
+
+
+RESTORED = """
+import os, signal, sys
+from smolagents_memory import SessionManager
+from smolagents_memory.database import maintenance
+def killed(connection, *before):
+    os.kill(os.getpid(), signal.SIGKILL)
+maintenance._renumber = killed
+SessionManager(sys.argv[1]).restore_backup(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize(
+    ("of", "then"),
+    [
+        ("today", "purge()"),
+        ("before", "purge()"),
+        pytest.param("before", "restore_backup(sys.argv[2])", marks=pytest.mark.slow),
+    ],
+)
+def test_what_a_killed_restore_left_goes_with_every_purge_and_with_the_next_restore(
+    of: str, then: str, url: str, tmp_path: Path
+) -> None:
+    """The copy of the backup, and that from before the copy was brought to the newest schema."""
+    manager, temporary = filled(url), tmp_path / "temporary"
+    temporary.mkdir()
+    backup = manager.backup(tmp_path / "kept" / "monday.db")
+    if of == "before":
+        shutil.copy(SCHEMAS / "schema_0001.db", backup)
+    manager.database.close()
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    given = [sys.executable, "-c", RESTORED, url, str(backup)]
+    assert subprocess.run(given, check=False, env=environment).returncode == -signal.SIGKILL
+    assert manager.list_sessions() == ["s"]
+    left = {path for path in tmp_path.rglob("*") if path.suffix == ".tmp" or path.is_relative_to(temporary)} - before
+    assert len(left) > 1
+    program = f"import sys; from smolagents_memory import SessionManager as M; M(sys.argv[1]).{then}"
+    again = subprocess.run([sys.executable, "-c", program, url, str(backup)], check=False, env=environment)
+    assert again.returncode == 0
+    left = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".copying"} - before
+    assert {path.name for path in left} <= {"memory.db-wal", "memory.db-shm"}
 
 
 def test_a_note_erases_nothing_but_what_a_killed_backup_left(place: Path, tmp_path: Path) -> None:

@@ -239,6 +239,7 @@ def test_a_small_value_that_unpacks_to_half_a_gigabyte_is_refused_in_no_memory()
     assert peak < 1 << 29
 
 
+@pytest.mark.slow
 def test_many_of_them_in_one_transaction_are_no_more_than_one() -> None:
     data, envelope, read = bomb(64 << 20), Envelope(), 0
     with pytest.raises(DecodeError, match="are not read"):
@@ -273,6 +274,7 @@ def test_a_value_that_is_no_bytes_is_damage(value: Any) -> None:
         envelope_module.from_key(value)
 
 
+@pytest.mark.slow
 def test_a_session_with_such_a_value_is_read_without_it(tmp_path: Path) -> None:
     agent = code_agent([code("final_answer(42)")], planning_interval=None)
     with Session("s", tmp_path).attach(agent):

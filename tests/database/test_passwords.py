@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -174,6 +175,7 @@ def commands() -> list[list[str]]:
         "delete": ["f", "--yes"], "stats": ["s"], "backup": ["b.db"], "search": ["key"], "remember": ["A key."],
         "forget": ["k", "--yes"], "decay": ["--purge", "--yes"], "memories": [], "scopes": [], "migrate": [],
         "sessions": [], "doctor": [], "reindex": [], "demo": [],
+        "confirm": ["k"], "revoke": ["--source", "x", "--yes"],
     }  # fmt: skip
     all_of_them: Any = get_command(app)
     there = set(all_of_them.commands)
@@ -198,6 +200,7 @@ def test_no_command_prints_it(reachable: str, tmp_path: Path) -> None:
     assert "postgres:***@" in named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["nobody there", "an option that is none", "a slash and an @", "of libpq", "bytes"])
 def test_no_command_prints_it_when_it_fails(named: str, tmp_path: Path) -> None:
     url = {**UNREACHABLE, **MALFORMED}[named]
@@ -209,6 +212,23 @@ def test_no_command_prints_it_when_it_fails(named: str, tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr, each
 
 
+@pytest.mark.parametrize("line", ["doctor {}", "import i {}", "{}", "show a {}", "--{}"])
+def test_a_url_where_none_belongs_is_not_repeated(line: str, tmp_path: Path) -> None:
+    done = command(*line.format(UNREACHABLE["escaped"]).split(), cwd=tmp_path)
+    assert done.returncode != 0
+    assert gives_away(done.stdout + done.stderr) == []
+
+
+def test_a_long_text_is_looked_through_in_proportion_to_its_length() -> None:
+    took = []
+    for length in (20_000, 200_000):
+        begun = time.perf_counter()
+        for text in ("x" * length, "password" * (length // 8), "secret" + " " * length):
+            shown(text)
+        took.append(time.perf_counter() - begun)
+    assert took[1] < 40 * took[0] + 0.05
+
+
 @pytest.mark.parametrize(
     ("text", "is_shown"),
     [
@@ -216,6 +236,7 @@ def test_no_command_prints_it_when_it_fails(named: str, tmp_path: Path) -> None:
         ("redis://:pw@host/0 and more", "redis://:***@host/0 and more"),
         ("postgresql://host/name?user=ann&password=pw&x=1", "postgresql://host/name?user=ann&password=***&x=1"),
         ("postgresql://ann:p@w/d@host/name", "postgresql://ann:***@host/name"),
+        ("postgresql:/ann:pw@host/name", "postgresql:/ann:***@host/name"),
         ("sqlite:////home/a:b@c/memory.db", "sqlite:////home/a:b@c/memory.db"),
         ("max_tokens=100, nothing passes", "max_tokens=100, nothing passes"),
     ],

@@ -31,7 +31,7 @@ from smolagents_memory import (
 )
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.places import Place
-from smolagents_memory.memory import long_term
+from smolagents_memory.memory import arguments
 from smolagents_memory.stores.opening import GROUP
 
 
@@ -111,6 +111,7 @@ def test_what_names_no_place_is_refused_with_our_error(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nothing", ["", " ", "nosuch://host"])
 def test_a_command_refuses_what_names_no_place(nothing: str, tmp_path: Path) -> None:
     for each in ("sessions", "search x", "remember x", "doctor"):
@@ -244,7 +245,7 @@ def test_a_memory_hands_its_place_on_with_the_password(postgres: str, monkeypatc
             super().__init__(*given, **options)
             made.append(self)
 
-    monkeypatch.setattr(long_term, "SqlStore", Noted)
+    monkeypatch.setattr(arguments, "SqlStore", Noted)
     EnhancedAgentMemory(given, vector_store=Vectors())
     assert [store.database.engine.url.password for store in made] == ["s3cret"]
 

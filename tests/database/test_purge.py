@@ -249,6 +249,7 @@ def _lengths(texts: list[str]) -> list[list[float]]:
     return [[float(len(text)), 1.0] for text in texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["a reader", "a writer"])
 @pytest.mark.parametrize("purge", PURGES)
 def test_who_prevents_a_purge_is_named_soon(

@@ -23,6 +23,7 @@ HEAD = {"format": "smolagents-memory", "version": 1, "steps": 1}
 PROMPT = {"system_prompt": {"step": "SystemPromptStep", "version": 1, "fields": {"system_prompt": "s"}}}
 RECORD = {"index": 0, "step": "ActionStep", "version": 1}
 PRIME = 2**61 - 1  # of ints that are this far from each other the hashes are the same
+LONG = {"$": "int", "v": hex(2**8_000_000)}
 ZERO = {"$": "ndarray", "shape": [1], "dtype": "<i8", "order": "C", "b64": "AAAAAAAAAAA="}
 
 
@@ -47,6 +48,13 @@ def shared(kind: str | None, deep: int = 60) -> dict[str, Any]:
 
 def _pair(kind: str | None, node: Any) -> Any:
     return [node, node] if kind is None else {"$": kind, "v": [node, node]}
+
+
+def hashed_anew(key: Any) -> dict[str, Any]:
+    """One key of many sets, which Python hashes anew for each."""
+    first = {"$": "def", "n": 1, "v": key}
+    root = [[first], *({"$": "set", "v": [{"$": "ref", "n": 1}]} for _ in range(20_000))]
+    return {"$": "graph", "root": root, "more": []}
 
 
 def images() -> bytes:
@@ -107,6 +115,9 @@ HOSTILE = {
     "a key that is nested beyond the stack": lambda: step({"$": "graph", "root": {"$": "set", "v": [{"$": "ref", "n": 1}]}, "more": [[n, {"$": "tuple", "v": [{"$": "ref", "n": n + 1}] if n < 100_000 else []}] for n in range(1, 100_001)]}),  # noqa: E501
     "50,000 keys of one hash": lambda: step({"$": "dict", "v": [[{"$": "int", "v": hex(n * PRIME)}, 1] for n in range(50_000)]}),  # noqa: E501
     "50,000 members of one hash": lambda: step({"$": "set", "v": [{"$": "int", "v": hex(n * PRIME)} for n in range(50_000)]}),  # noqa: E501
+    "one long range in 20,000 sets": lambda: step(hashed_anew({"$": "range", "v": [0, LONG, 3]})),
+    "one long fraction in 20,000 sets": lambda: step(hashed_anew({"$": "Fraction", "v": [{"$": "int", "v": hex(2**199_990 + 1)}, {"$": "int", "v": hex(3**126_000)}]})),  # noqa: E501
+    "one long pattern in 20,000 sets": lambda: step(hashed_anew({"$": "pattern", "v": "ab" * 10_000, "flags": 0})),
     "a series of one number": lambda: step(series()),
     "a series of an array of one": lambda: step(series(v=["numpy", ZERO])),
     "a frame of one number": lambda: step({"$": "pd.DataFrame", "v": [["numpy", ZERO]], "index": series()["index"], "columns": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}}),  # noqa: E501
@@ -160,6 +171,7 @@ def test_a_load_is_in_proportion_to_the_bytes_whatever_they_say(tmp_path: Path) 
     assert all("FileError" in line for line in told.values())
 
 
+@pytest.mark.slow
 def test_what_is_ones_own_is_read_when_it_is_said_how_much_it_may_be(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_bytes(images())
@@ -212,6 +224,7 @@ def test_what_is_refused_says_so_in_our_own_error(tmp_path: Path) -> None:
         load_memory(path)
 
 
+@pytest.mark.slow
 def test_many_screenshots_of_plain_pages_are_no_attack(tmp_path: Path) -> None:
     memory = ObservedMemory("s")
     pages = [Image.new("RGB", (1280, 800), (number, 0, 0)) for number in range(60)]

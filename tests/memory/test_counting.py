@@ -48,6 +48,7 @@ def test_recall_and_feedback_are_counted_over_all_processes(url: str) -> None:
         assert (other.stats().recalls, other.stats().hit_ratio) == (1, 0.0)
 
 
+@pytest.mark.slow
 def test_feedback_in_another_process_counts_the_newest_recall_that_gave_it(tmp_path: Path) -> None:
     with filled(tmp_path) as memory:
         memory.recall("pumps", 4)

@@ -208,7 +208,8 @@ def killed(path, kills, chance, *, vectors):
     number = 0
     for _ in range(kills):
         values = (str(path), number, vectors)
-        head = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nVALUES = {values!r}\n"
+        here = os.path.dirname(__file__)
+        head = f"import sys; sys.path[:0] = {[here, os.path.dirname(here)]!r}\nVALUES = {values!r}\n"
         command = [sys.executable, "-c", head + textwrap.dedent(KEPT)]
         with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             said = process.stdout.readline()

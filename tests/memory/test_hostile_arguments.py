@@ -17,7 +17,6 @@ from smolagents_memory import (
     SessionNotFoundError,
     SqlStore,
     UnsupportedValueError,
-    VectorMemoryStore,
     open_store,
 )
 from smolagents_memory._errors import SmolagentsMemoryError
@@ -110,22 +109,29 @@ def test_a_place_that_is_none_is_named_and_nothing_is_imported_by_its_name(place
     assert "antigravity" not in sys.modules
 
 
-def test_a_place_below_a_file_is_refused_in_our_words(tmp_path: Any) -> None:
-    (tmp_path / "file").write_text("a file")
-    for below in (tmp_path / "file" / "place", tmp_path / "file" / "memory.db"):
-        for use in (
-            EnhancedAgentMemory,
-            lambda given: SqlStore(given).add("k", "v"),
-            lambda given: Session("s", given).steps(),
-            lambda given: VectorMemoryStore(path=given),
-        ):
-            with pytest.raises(SmolagentsMemoryError):
-                use(below)
-
-
-def test_what_it_was_made_of_is_a_list_of_keys() -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda memory: memory.remember("a text", made_of=5),
+        lambda memory: memory.remember_many([{"text": "a text", "tools": 5}]),
+        lambda memory: memory.remember_many(5),
+        lambda memory: memory.remember_document("a text", source=5),
+        lambda memory: EnhancedAgentMemory(vector=False, trusted_tools=5),
+        lambda memory: EnhancedAgentMemory("x" * 300, vector=False),
+        lambda memory: EnhancedAgentMemory("/dev/null", vector=False),
+        lambda memory: open_store("/dev/null"),
+        lambda memory: Session("s", "sqlite:///file:x?mode=memory&uri=true").steps(),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_told_in_our_words(wrong: Any) -> None:
     memory = EnhancedAgentMemory(vector=False)
-    page = memory.remember("a page", origin="tool", source="web")
-    assert memory.get(memory.remember("a lesson", made_of=page)).trust == 0  # type: ignore[union-attr]
-    with pytest.raises(SmolagentsMemoryError, match="made_of"):
-        memory.remember("another", made_of=5)  # type: ignore[arg-type]
+    with pytest.raises(SmolagentsMemoryError):
+        wrong(memory)
+    assert memory.count() == 0
+
+
+def test_a_number_that_no_database_takes_is_answered() -> None:
+    memory = EnhancedAgentMemory(vector=False)
+    memory.remember("The staging server needs the VPN.")
+    assert memory.recall("staging", 10**400)
+    assert "importance is a number" in RememberTool(memory)("a text", importance=10**400)

@@ -48,6 +48,7 @@ def backup(tmp_path: Path) -> Path:
     return SessionManager(place).backup(tmp_path / "backup.db")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leads", [True, False], ids=["with Chroma", "without"])
 def test_what_is_put_back_is_recalled_and_remembered(tmp_path: Path, backup: Path, leads: bool) -> None:
     place = tmp_path / "place"

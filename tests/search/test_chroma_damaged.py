@@ -194,6 +194,7 @@ def test_any_damage_to_an_index_costs_one_rebuild(place: Path, tmp_path: Path, d
     assert len(done.stdout.splitlines()) == len(paths)
 
 
+@pytest.mark.slow
 def test_a_kill_while_nothing_is_written_costs_no_rebuild(tmp_path: Path) -> None:
     """What the files are is noted after each write: no mark says "in use"."""
     source = """
@@ -293,6 +294,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_store_whose_process_was_killed_opens_as_before(killed: Path, tmp_path: Path) -> None:
     """What its files should be is not known then: a process of its own reads all of it, and no damage kills ours."""
     paths = [
@@ -311,6 +313,7 @@ def test_a_store_whose_process_was_killed_opens_as_before(killed: Path, tmp_path
     assert set(said.values()) == {"refused"}
 
 
+@pytest.mark.slow
 def test_another_program_may_have_worked_with_the_folder(own: Path, tmp_path: Path) -> None:
     """Chroma's own tools write into it: that is no damage."""
     shutil.copytree(own, tmp_path / "store")
@@ -323,6 +326,7 @@ def test_another_program_may_have_worked_with_the_folder(own: Path, tmp_path: Pa
     assert child(ASKING, [str(tmp_path / "store")]).stdout == "store opened\n"
 
 
+@pytest.mark.slow
 def test_the_texts_of_a_store_outlive_its_graph(own: Path, tmp_path: Path) -> None:
     """As the guide says: without the damaged graph they are embedded again."""
     path = tmp_path / "store"
@@ -338,6 +342,7 @@ def test_the_texts_of_a_store_outlive_its_graph(own: Path, tmp_path: Path) -> No
     assert child(ASKING, [str(path)]).stdout == "store opened\n"
 
 
+@pytest.mark.slow
 def test_examining_needs_neither_a_home_nor_a_main_module(killed: Path, tmp_path: Path) -> None:
     """As in a script without `if __name__ == "__main__"`, a notebook, or a container."""
     shutil.copytree(killed, tmp_path / "killed")

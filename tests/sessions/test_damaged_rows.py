@@ -107,6 +107,7 @@ SPOILT = ["NULL", "'text'", "X'ff80'", "10000000000"]
 WORST = ["sessions.name", "sessions.revision", "session_records.fields"]  # the rest take longer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [pytest.param(n, marks=[] if n in WORST else pytest.mark.slow) for n in COLUMNS])
 def test_a_value_of_another_kind_is_told_in_our_words(column: str, whole: bytes, tmp_path: Path) -> None:
     for value in SPOILT[1::2] if column in WORST else SPOILT:

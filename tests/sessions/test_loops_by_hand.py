@@ -130,6 +130,7 @@ with Session("s", {place!r}).attach(agent):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "way"), [(code_agent, append_after), (calling_agent, append_before)])
 def test_killed_after_the_answer_was_journaled_it_is_not_asked_for_again(make: Any, way: Any, tmp_path: Path) -> None:
     script = KILLED.format(

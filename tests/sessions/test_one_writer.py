@@ -71,6 +71,21 @@ def test_a_lock_left_by_a_killed_process_is_no_obstacle(url: str) -> None:
             assert tags(agent.memory.steps) == ["A was here"]
 
 
+def test_that_a_writer_was_killed_is_known_however_often_it_is_asked(url: str) -> None:
+    """Of each of its sessions, and also when who asked first was killed as well, or only looked."""
+    with children(hold, url, ["A"]) as (child,):
+        for name in ("s", "t"):
+            child.ask(name)
+            child.answer()
+    with Database.at(url).writing() as connection:  # killed in the midst
+        connection.execute(update(tables.runs).values(state="running", ended=None))
+    for _ in range(2):
+        assert [Session(name, url).runs()[-1].state for name in ("s", "t")] == ["interrupted"] * 2
+        assert {info.state for info in SessionManager(url).sessions()} == {"interrupted"}
+    Session("t", url).attach(code_agent([])).detach()
+    assert Session("s", url).runs()[-1].state == "interrupted"
+
+
 @pytest.mark.parametrize(
     "owner",
     [

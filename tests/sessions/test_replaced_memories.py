@@ -259,3 +259,21 @@ def test_a_wait_that_is_none_is_refused(tmp_path, wait):
     with pytest.raises(SessionError, match="seconds"):
         Session("s", tmp_path).attach(agent(), wait=wait)
     assert not Session("s", tmp_path).exists()
+
+
+def test_a_run_whose_process_died_is_interrupted_for_who_attaches_next(tmp_path):
+    """Until it goes on: it said "running", for there is a living writer again."""
+    killed = (
+        "import os, sys; from smolagents import CodeAgent; from smolagents_memory import Session\n"
+        "from smolagents_memory.testing import ScriptedModel, code\n"
+        "agent = CodeAgent([], ScriptedModel([code('x = 1'), code('x = 2')]), verbosity_level=0,\n"
+        "                  step_callbacks=[lambda step: step.step_number == 2 and os.kill(os.getpid(), 9)])\n"
+        "Session('s', sys.argv[1]).attach(agent); agent.run('One')"
+    )
+    assert subprocess.run([sys.executable, "-c", killed, str(tmp_path)], env=os.environ).returncode == -9
+    mine = agent("final_answer(7)")
+    with Session("s", tmp_path).attach(mine) as session:
+        session.flush()
+        assert [run.state for run in Session("s", tmp_path).runs()] == ["interrupted"]
+        assert session.resume(mine) == 7
+        assert [(run.state, run.steps) for run in session.runs()] == [("finished", 2)]

@@ -129,6 +129,22 @@ ATTACKS: dict[str, tuple[str | None, dict[str, Any]]] = {
     "a decorated class": (None, of_class(record("@send_mail\nclass A:\n    pass"))),
     "a class within a class": ("A", of_class(record("class A:\n    class B(send_mail('x')):\n        pass"))),
     "a loop in a class body": ("A", of_class(record("class A:\n    for x in [1]:\n        send_mail('x')"))),
+    **{
+        f"a slot called {name} with a function in it": (
+            "it",
+            {
+                "functions": {"f": 2},
+                "definitions": {
+                    "1": record(f"class A:\n    __slots__ = ({name!r}, 'x')\n    x: int", dataclass={"eq": False}),
+                    "2": record("def f(*args):\n    send_mail('slot')\n    return 1", "f", "function"),
+                },
+                "variables": {
+                    "it": {"$": "set", "v": [{**OBJECT, "v": {name: {"$": "own-function", "d": 2}, "x": 1}}] * 2}
+                },
+            },
+        )
+        for name in ("__hash__", "__eq__", "__repr__")
+    },
     "a del in a class body": ("A", of_class(record("class A:\n    x = 1\n    del x"))),
     "a global in a class body": ("A", of_class(record("class A:\n    global send_mail\n    send_mail = 1"))),
     "a target outside": ("A", of_class(record("class A:\n    send_mail.forward = 1"))),

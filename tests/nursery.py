@@ -21,7 +21,7 @@ def nursery_that_knows_the_way() -> Iterator[None]:
     """Before Python 3.13 the server looks for what it shall import only where a fresh interpreter would look."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        nursery.set_forkserver_preload(["torture_worker", "racing"])
+        nursery.set_forkserver_preload(["kills_worker", "torture_worker", "racing"])
         ensure_running()
         yield
 

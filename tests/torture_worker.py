@@ -111,7 +111,9 @@ def call_output(mark: int, step: int) -> Any:
     }[step]
 
 
-def make_agent(kind: str, done: Path, life: int = 0, *, work: type[Work] = Work, answer: Any = next_output) -> Any:
+def make_agent(
+    kind: str, done: Path, life: int = 0, *, work: type[Work] = Work, answer: Any = next_output, **options: Any
+) -> Any:
     agent_class = {"code": CodeAgent, "calls": ToolCallingAgent}[kind]
 
     def script() -> Any:
@@ -124,6 +126,7 @@ def make_agent(kind: str, done: Path, life: int = 0, *, work: type[Work] = Work,
         step_callbacks={ActionStep: SHAPE, PlanningStep: [STAMP]},
         planning_interval=2,
         verbosity_level=-1,
+        **options,
     )
 
 
