@@ -437,7 +437,7 @@ def expected(first: str, second: str, *, kept: bool) -> str:
     if not attached and "session.fork" in pair:
         return "does not apply: there is no session that could be forked"
     if first == "threads" and second in RUNNING and not attached:
-        return "does not apply: nothing of ours is with the agent, and smolagents lets two threads run it at once"
+        return "does not apply: nothing keeps the agent's steps, and smolagents lets two threads run it at once"
     if pair == ("EnhancedAgentMemory", "EnhancedAgentMemory"):
         return "AttachError"  # two memories on one agent
     if attached and ("Session" in pair if kept else second == "Session"):
