@@ -17,6 +17,7 @@ from smolagents_memory import (
     SessionNotFoundError,
     SqlStore,
     UnsupportedValueError,
+    VectorMemoryStore,
     open_store,
 )
 from smolagents_memory._errors import SmolagentsMemoryError
