@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 from forking import forked
-from smolagents import AgentError, CodeAgent
+from quick_embedder import Hashed
+from smolagents import AgentError, CodeAgent, Tool, ToolCallingAgent
 from smolagents.memory import ActionStep, AgentMemory, TaskStep
 
 from smolagents_memory import (
@@ -36,16 +37,27 @@ from smolagents_memory import (
     load_memory,
     save_memory,
 )
-from smolagents_memory.testing import ScriptedModel, code, same
+from smolagents_memory.testing import ScriptedModel, call, code, same
 
 
 # -- the world of a pair -------------------------------------------------------------------------------------------
 
 
-def playing(word: str) -> Iterator[Any]:
-    """What a model says for ever: in each run a step that prints something of its user's, and an answer.
+class Look(Tool):
+    name, description, inputs, output_type = "look", "Looks.", {}, "string"
 
-    A task may say "ask helper1", and code does; or "fail", and the provider is down at the second step, once.
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self.word = word
+
+    def forward(self) -> str:
+        return f"{self.word} saw"
+
+
+def playing(word: str, *, calls: bool) -> Iterator[Any]:
+    """What a model says for ever: in each run a step that looks at something of its user's, and an answer.
+
+    A task may say "ask helper1", and that is done; or "fail", and the provider is down at the second step, once.
     """
     failed: set[str] = set()
 
@@ -56,26 +68,35 @@ def playing(word: str) -> Iterator[Any]:
         since = "".join(texts[asked[-1] + 1 :] if asked else texts)
         if f"{word} saw" not in since:
             helper = re.search(r"ask (helper\d+)", task)
-            return code(f"print({helper[1]}('{word} asks'), '{word} saw')" if helper else f"print('{word} saw')")
+            if calls:
+                return [call("look"), *([call(helper[1], task=f"{word} asks")] if helper else [])]
+            return code(f"print(look(), {helper[1]}('{word} asks'))" if helper else "print(look())")
         if "fail" in task and task not in failed:
             failed.add(task)
             return OSError("the provider is down")
-        return code(f"final_answer('{word} answers')")
+        return call("final_answer", answer=f"{word} answers") if calls else code(f"final_answer('{word} answers')")
 
     return itertools.repeat(says)
 
 
-def an_agent(script: Any, **options: Any) -> CodeAgent:
-    return CodeAgent([], ScriptedModel(script), verbosity_level=0, **options)
+def an_agent(word: str, *, calls: bool, **options: Any) -> Any:
+    """An agent of a user: a ToolCallingAgent, or a CodeAgent."""
+    kind = ToolCallingAgent if calls else CodeAgent
+    return kind([Look(word)], ScriptedModel(playing(word, calls=calls)), verbosity_level=0, **options)
+
+
+def a_memory(place: Any, user: str, **options: Any) -> EnhancedAgentMemory:
+    """A long-term memory of one user, by words and by meaning."""
+    return EnhancedAgentMemory(place, embedder=Hashed(), scope={"user": user}, **options)
 
 
 class World:
     """Ann's agent at a place, and Bob, who works there as well."""
 
     def __init__(self, place: Any, *, kept: bool) -> None:
-        self.place = place
-        self.agent = an_agent(playing("ANN"), step_callbacks=[self._held])
-        self.models = [self.agent.model]
+        self.place, self.kept = place, kept
+        self.models: list[Any] = []
+        self.agent = self.another(step_callbacks=[self._held])
         self.session: Session | None = None
         self.hold: tuple[threading.Event, threading.Event] | None = None
         self.tasks = itertools.count()
@@ -91,6 +112,12 @@ class World:
 
     def task(self, more: str = "") -> str:
         return f"ANN's task {next(self.tasks)} {more}"
+
+    def another(self, **options: Any) -> Any:
+        """An agent of Ann's: one that calls tools where a session is kept, else one that writes code."""
+        agent = an_agent("ANN", calls=self.kept, **options)
+        self.models.append(agent.model)
+        return agent
 
     def attach(self) -> None:
         session = Session("ann", self.place)
@@ -128,9 +155,9 @@ class Bob(threading.Thread):
 
     def run(self) -> None:
         try:
-            agent = an_agent(playing("BOB"))
+            agent = an_agent("BOB", calls=False)
             self.model = agent.model
-            memory = EnhancedAgentMemory(self.place, vector=False, scope={"user": "bob"}, auto_recall=3)
+            memory = a_memory(self.place, "bob", auto_recall=3)
             with memory.attach(agent), Session("bob", self.place).attach(agent) as session:
                 memory.remember("BOB's secret is that the answers and the tasks are asked and saw.")
                 session.run("BOB's task: what answers?")
@@ -168,7 +195,7 @@ class SessionAttached(Noun):
 
 class Enhanced(Noun):
     def enter(self, world: World) -> None:
-        self.memory = EnhancedAgentMemory(world.place, vector=False, scope={"user": "ann"}, auto_recall=3)
+        self.memory = a_memory(world.place, "ann", auto_recall=3)
         self.memory.attach(world.agent)
 
     def leave(self, world: World) -> None:
@@ -200,8 +227,7 @@ class React(Noun):
 
 def earlier(world: World) -> Any:
     """An agent of Ann's that ran before."""
-    agent = an_agent(playing("ANN"))
-    world.models.append(agent.model)
+    agent = world.another()
     agent.run("ANN's task of yesterday")
     return agent
 
@@ -312,9 +338,10 @@ class Managed(Noun):
 
     def enter(self, world: World) -> None:
         name = f"helper{len(world.agent.managed_agents)}"
-        self.helper = an_agent(playing("ANN"), name=name, description="Helps.")
-        world.models.append(self.helper.model)
-        self.memory = EnhancedAgentMemory(world.place, vector=False, scope={"user": "ann"}).attach(self.helper)
+        self.helper = world.another(name=name, description="Helps.")
+        text = {"type": "string", "description": "What to do."}  # as smolagents gives it to those it is made with
+        self.helper.inputs, self.helper.output_type = {"task": text}, "string"
+        self.memory = a_memory(world.place, "ann").attach(self.helper)
         world.agent.managed_agents[name] = self.helper
 
     def leave(self, world: World) -> None:
@@ -351,8 +378,7 @@ class Forked(Noun):
 
     def enter(self, world: World) -> None:
         assert world.session is not None
-        other = an_agent(playing("ANN"))
-        world.models.append(other.model)
+        other = world.another()
         with world.session.fork(f"what-if-{next(world.tasks)}").attach(other) as fork:
             fork.run(world.task())
             equal(fork, other)
@@ -363,8 +389,8 @@ class Child(Noun):
 
     def enter(self, world: World) -> None:
         def in_child() -> None:
-            mine = an_agent(playing("ANN"))
-            memory = EnhancedAgentMemory(world.place, vector=False, scope={"user": "ann"}).attach(mine)
+            mine = world.another()
+            memory = a_memory(world.place, "ann").attach(mine)
             with Session("child", world.place).attach(mine) as session:
                 session.run("ANN's task in the child")
                 equal(session, mine)
@@ -431,7 +457,7 @@ RUNNING = ("iter_steps", "managed agents", "GradioUI", "streaming", "interrupt",
 
 
 def expected(first: str, second: str, *, kept: bool) -> str:
-    """What the table says of a pair: "works", the name of the error that it raises, or why it does not apply."""
+    """What the table says of a pair: "works", the error it raises and what that says, or why it does not apply."""
     pair = (first, second)
     attached = kept or first == "Session"
     if not attached and "session.fork" in pair:
@@ -439,15 +465,17 @@ def expected(first: str, second: str, *, kept: bool) -> str:
     if first == "threads" and second in RUNNING and not attached:
         return "does not apply: nothing keeps the agent's steps, and smolagents lets two threads run it at once"
     if pair == ("EnhancedAgentMemory", "EnhancedAgentMemory"):
-        return "AttachError"  # two memories on one agent
+        return "AttachError: has an EnhancedAgentMemory already"
     if attached and ("Session" in pair if kept else second == "Session"):
-        return "SessionError"  # two sessions on one agent
+        return "SessionError: attached to session"
+    if kept and first == "resume" and second in ("ObservedMemory", "AgentMemory"):
+        return "SessionError: no task to go on with"  # the memory was replaced by one that has none
     if attached and (set(REPLACING) & set(pair if kept else (second,))):
-        return "SessionError"  # a memory that is replaced under a session is said
+        return "SessionError: agent.memory was replaced"
     if attached and first == "threads" and second in (*RUNNING, "resume"):
-        return "SessionError"  # two runs at once
+        return "SessionError: in another thread"
     if first == "resume" and not kept and second in (*RUNNING, "ReactMemory", "load_memory", "import_memory"):
-        return "SessionError"  # while nobody was attached the agent came to steps that are not the session's
+        return "SessionError: steps of which some are in no session"  # that came while nobody was attached
     return "works"
 
 
@@ -464,12 +492,12 @@ def made(first: str, second: str, world: World) -> str:
             noun.enter(world)
             entered.append(noun)
     except SmolagentsMemoryError as error:
-        outcome = type(error).__name__
+        outcome = f"{type(error).__name__}: {error}"
     for noun in reversed(entered):
         try:
             noun.leave(world)
         except SmolagentsMemoryError as error:
-            outcome = type(error).__name__ if outcome == "works" else outcome
+            outcome = f"{type(error).__name__}: {error}" if outcome == "works" else outcome
         except AgentError as error:
             assert "interrupted" in str(error)
             assert second == "interrupt"  # which ends what is open, too
@@ -478,13 +506,13 @@ def made(first: str, second: str, world: World) -> str:
         world.turn()  # whatever came of it, the agent goes on
         world.check()
     except SmolagentsMemoryError as error:
-        outcome = type(error).__name__ if outcome == "works" else outcome
+        outcome = f"{type(error).__name__}: {error}" if outcome == "works" else outcome
     if world.session is not None:
         equal(world.session, world.agent)
         try:
             world.detach()
         except SmolagentsMemoryError as error:
-            outcome = type(error).__name__ if outcome == "works" else outcome
+            outcome = f"{type(error).__name__}: {error}" if outcome == "works" else outcome
         equal(Session("ann", world.place), world.agent)
     return outcome
 
@@ -501,7 +529,7 @@ def marked() -> Iterator[Any]:
 def made_place(tmp_path_factory: Any) -> Any:
     """A place that has its tables."""
     place = tmp_path_factory.mktemp("made") / "place"
-    with Session("first", place).attach(an_agent([])) as session:
+    with Session("first", place).attach(an_agent("NOBODY", calls=False)) as session:
         pass
     session.delete()
     return place
@@ -509,7 +537,7 @@ def made_place(tmp_path_factory: Any) -> Any:
 
 @pytest.mark.parametrize(("first", "second", "kept"), list(marked()))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_pair(tmp_path: Any, made_place: Any, first: str, second: str, kept: bool) -> None:
+def test_a_pair(tmp_path: Any, made_place: Any, caplog: Any, first: str, second: str, kept: bool) -> None:
     wanted = expected(first, second, kept=kept)
     if wanted.startswith("does not apply"):
         pytest.skip(wanted)
@@ -527,8 +555,12 @@ def test_a_pair(tmp_path: Any, made_place: Any, first: str, second: str, kept: b
     if bob.failed is not None:
         raise bob.failed
     for word, models in (("BOB", world.models), ("ANN", [bob.model])):
-        assert not [call.text for model in models for call in model.calls if word in call.text]
-    assert outcome == wanted
+        assert not [each.text for model in models for each in model.calls if word in each.text]
+    error, _, says = wanted.partition(": ")
+    assert outcome.partition(": ")[0] == error
+    assert says in outcome
+    replaced = first == "EnhancedAgentMemory" and second in REPLACING
+    assert replaced == ("recalls and learns no more" in caplog.text)
 
 
 def test_every_pair_has_its_place_in_the_table() -> None:

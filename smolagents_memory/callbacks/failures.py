@@ -59,6 +59,11 @@ class AlertOnFailures(Watch):
         on_alert: Callable[[Alert], object] | None = None,
         name: str | None = None,
     ) -> None:
+        if callable(pattern):
+            raise TypeError(
+                f"the pattern is a text or a compiled pattern, not {pattern!r:.80}: a function that judges a step is "
+                "predicate=…, and one that is called with the alert on_alert=…"
+            )
         if not 1 <= threshold <= window:
             raise ValueError(f"threshold={threshold} must be between 1 and window={window}")
         self.pattern = re.compile(pattern) if isinstance(pattern, (str, re.Pattern)) else pattern

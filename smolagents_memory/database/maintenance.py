@@ -21,6 +21,7 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.contents import delete_orphans
 from smolagents_memory.database.copies import erase_copies, noted, passing, refuse_own_files
 from smolagents_memory.database.engine import Database, alone
+from smolagents_memory.database.many import chunks
 from smolagents_memory.database.migrating import copy_sqlite
 from smolagents_memory.database.places import Place
 
@@ -34,7 +35,9 @@ _ATTEMPTS = 5  # to copy a file while nobody writes to it
 def purge(database: Database) -> None:
     """Leave no byte of what was deleted."""
     with _told_soon(database), database.writing(wait=_PATIENCE) as connection:
+        alone(connection, "memories")
         delete_orphans(connection)
+        _forget_empty_scopes(connection)
         used = select(tables.items.c.source_id).where(tables.items.c.source_id.is_not(None))
         connection.execute(delete(tables.sources).where(tables.sources.c.id.not_in(used)))
         if database.sqlite:  # deleted words stay in FTS5's segments until these are merged
@@ -50,6 +53,17 @@ def purge(database: Database) -> None:
             database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
         ):
             _purge_postgres(database, connection)
+
+
+def _forget_empty_scopes(connection: Connection) -> None:
+    """A scope that holds nothing any more is a name, of a person maybe."""
+    scopes = tables.scopes.c
+    held = select(tables.items.c.id).where(tables.items.c.scope_id == scopes.id)
+    empty = (scopes.name != "") & ~held.exists()
+    numbers = list(connection.scalars(select(scopes.id).where(empty)))
+    for some in chunks(numbers):
+        connection.execute(delete(tables.recalls).where(tables.recalls.c.scope_id.in_(some)))
+        connection.execute(delete(tables.scopes).where(scopes.id.in_(some)))
 
 
 @contextmanager

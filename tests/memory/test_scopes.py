@@ -87,3 +87,17 @@ def test_odd_scopes_keep_their_memories_apart(url: str) -> None:
     for number, user in enumerate(odd):
         with EnhancedAgentMemory(url, scope={"user": user}, vector=False) as memory:
             assert [hit.value for hit in memory.recall("number")] == [f"the number is {number}"]
+
+
+@pytest.mark.parametrize("emptied", ["clear", "forget_where"])
+def test_the_name_of_a_scope_that_was_emptied_is_gone_after_purge(tmp_path: Any, emptied: str) -> None:
+    """It may be that of a person."""
+    with EnhancedAgentMemory(tmp_path, vector=False, scope={"user": "bobqqq"}) as memory:
+        memory.remember("a text", key="k")
+        memory.recall("a text")
+        memory.clear() if emptied == "clear" else memory.forget_where({"key": "k"})
+        memory.purge()
+        assert memory.scopes() == []
+        assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"bobqqq" in path.read_bytes()]
+        memory.remember("another text")
+        assert memory.recall("another text")[0].value == "another text"
