@@ -21,13 +21,14 @@ from smolagents_memory import EnhancedAgentMemory, MissingExtraError
 
 def worker(source, *values, **options):
     """A process that runs `source` with VALUES."""
-    head = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nVALUES = {values!r}\n"
+    folder = os.path.dirname(os.path.dirname(__file__))
+    head = f"import sys; sys.path.insert(0, {folder!r})\nVALUES = {values!r}\n"
     return subprocess.Popen([sys.executable, "-c", head + textwrap.dedent(source)], text=True, **options)
 
 
 BUSY = """
     import random, sys
-    from conftest import Hashed
+    from quick_embedder import Hashed
     from smolagents_memory import EnhancedAgentMemory
     path, name, seed = VALUES
     chosen = random.Random(seed)
@@ -97,7 +98,7 @@ def test_two_processes_see_each_others_memories_at_once(tmp_path, hashed):
     """The one that has Chroma and the one that has not."""
     source = """
         import sys
-        from conftest import Hashed
+        from quick_embedder import Hashed
         from smolagents_memory import EnhancedAgentMemory
         memory = EnhancedAgentMemory(VALUES[0], embedder=Hashed())
         for line in sys.stdin:
@@ -138,7 +139,7 @@ def test_when_the_process_that_has_chroma_closes_it_the_next_one_to_open_gets_it
         memory.remember_many(f"note number {n}" for n in range(20))
         assert memory.stats().index == "chroma"
     source = """
-        from conftest import Hashed
+        from quick_embedder import Hashed
         from smolagents_memory import EnhancedAgentMemory
         memory = EnhancedAgentMemory(VALUES[0], embedder=Hashed())
         memory.remember("written meanwhile", key="k")
@@ -186,7 +187,7 @@ def test_a_forked_child_goes_on_by_itself(tmp_path, hashed):
 def indexed_place(tmp_path_factory):
     """A place with an index in Chroma, left well by another process."""
     source = """
-        from conftest import Hashed
+        from quick_embedder import Hashed
         from smolagents_memory import EnhancedAgentMemory
         memory = EnhancedAgentMemory(VALUES[0], embedder=Hashed())
         memory.remember_many([{"text": f"note number {n} of the log", "key": f"k{n}"} for n in range(1500)])
@@ -220,7 +221,7 @@ def test_a_damaged_chroma_folder_is_made_anew_without_embedding_again(tmp_path, 
             if damage == "emptied":
                 file.mkdir()
     source = """
-        from conftest import Hashed
+        from quick_embedder import Hashed
         from smolagents_memory import EnhancedAgentMemory
         embedder = Hashed()
         memory = EnhancedAgentMemory(VALUES[0], embedder=embedder)
@@ -241,7 +242,7 @@ def test_a_damaged_chroma_folder_is_made_anew_without_embedding_again(tmp_path, 
 
 REEMBED = """
     import sys, time
-    from conftest import Hashed
+    from quick_embedder import Hashed
     from smolagents_memory import EnhancedAgentMemory
 
     class Slow(Hashed):
@@ -273,7 +274,7 @@ def test_another_embedder_re_embeds_in_place_and_goes_on_where_it_was_killed(tmp
             time.sleep(0.1)
     reader = worker(
         """
-        from conftest import Hashed
+        from quick_embedder import Hashed
         from smolagents_memory import EnhancedAgentMemory
         memory = EnhancedAgentMemory(VALUES[0], embedder=Hashed("another", 32))
         assert memory.stats().not_embedded > 0
