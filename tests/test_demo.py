@@ -85,6 +85,7 @@ def test_the_demo_kills_its_agent_resumes_it_and_remembers(tmp_path):
     assert len(session(tmp_path, "what-if").steps()) == 9  # forked at the third step, a tip, two steps, a task, one
 
 
+@pytest.mark.slow
 def test_a_demo_that_was_played_is_played_anew_from_nothing(tmp_path):
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "shop.json").write_text('{"act": 4}')

@@ -46,6 +46,7 @@ def test_sessions_are_listed(place: Path) -> None:
     assert "Answer." in shown
 
 
+@pytest.mark.slow
 def test_a_session_is_shown_and_replayed_as_text_and_never_as_markup(place: Path) -> None:
     assert "[bold]seen[/bold]" in command("show", "done", cwd=place).stdout
     assert "[bold]seen[/bold]" in command("replay", "done", cwd=place).stdout
@@ -64,6 +65,7 @@ def test_a_password_in_a_url_is_not_printed(postgres: str, tmp_path: Path) -> No
     assert "***" in done[0].stdout
 
 
+@pytest.mark.slow
 def test_export_import_fork_and_stats_agree(place: Path) -> None:
     exported = as_json("export", "done", "out.jsonl.gz", cwd=place)
     assert Path(exported["path"]).stat().st_size == exported["bytes"]

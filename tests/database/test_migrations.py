@@ -69,6 +69,7 @@ def forget_open_databases() -> None:
     Opened.forget_all()
 
 
+@pytest.mark.slow
 def test_alembic_is_imported_for_an_older_database_only(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/m.db"
     use = f"from smolagents_memory import SessionManager; SessionManager({url!r}).list_sessions()"

@@ -29,6 +29,7 @@ def in_a_process(script: str, where: Any) -> None:
     subprocess.run([sys.executable, "-c", program + script], check=True)
 
 
+@pytest.mark.slow
 def test_recall_and_feedback_are_counted_over_all_processes(url: str) -> None:
     with filled(url) as memory:
         memory.recall("pumps")

@@ -181,6 +181,7 @@ def twin_of(session: Session) -> Journal:
     return Journal(session.database, replace(journal.position, next_record=journal.next_record), (), fold)
 
 
+@pytest.mark.slow
 def test_after_a_conflict_nothing_piles_up(url: str, caplog: pytest.LogCaptureFixture) -> None:
     script = [code(f"x{number} = 'y' * 1000\nprint({number})") for number in range(30)]
     agent = code_agent([*script, code("final_answer(1)")], planning_interval=None, max_steps=40)

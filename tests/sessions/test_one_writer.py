@@ -23,7 +23,11 @@ from smolagents_memory.sessions import leases
 from smolagents_memory.testing import code
 
 
-TRIES = [pytest.param(25, id="25 tries"), pytest.param(500, id="500 tries", marks=pytest.mark.endurance)]
+TRIES = [
+    pytest.param(10, id="10 tries"),
+    pytest.param(25, id="25 tries", marks=pytest.mark.slow),
+    pytest.param(500, id="500 tries", marks=pytest.mark.endurance),
+]
 
 
 @pytest.fixture
