@@ -56,7 +56,9 @@ def served(connection: Connection, scope: int, newest: int = NEWEST) -> Served:
     rows = connection.execute(_SUMS.where(mine)).one()
     total, hits, helped = (int(one) + int(other or 0) for one, other in zip(folded, rows, strict=True))
     last = select(_recalls.created, _recalls.given, _recalls.helped).where(mine).order_by(_recalls.id.desc())
-    found = [Recall(row.created, _unpacked(row.given), bool(row.helped)) for row in connection.execute(last.limit(newest))]
+    found = [
+        Recall(row.created, _unpacked(row.given), bool(row.helped)) for row in connection.execute(last.limit(newest))
+    ]
     return Served(total, hits, helped, found[::-1])
 
 
