@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from smolagents_memory._errors import SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
+from smolagents_memory._errors import PlaceError, SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
 from smolagents_memory._files import make_folder
 from smolagents_memory._forks import in_child
 from smolagents_memory._log import logger
@@ -230,7 +230,7 @@ class ChromaFolder:
         try:
             clear_remains(self.path)
             self._inventory.write()
-        except OSError as error:  # it is then looked through, or made anew, by whoever opens it next
+        except (OSError, PlaceError) as error:  # it is then looked through, or made anew, by whoever opens it next
             logger.info("what the files of %s are could not be noted: %s", self.path, error)
 
     def _empty(self) -> None:

@@ -50,6 +50,8 @@ class Inventory:
         data = json.dumps(told).encode()
         if data == self._written and self._file.exists():
             return
+        if not self._file.is_file():  # nor is a pipe waited for
+            self._file.unlink(missing_ok=True)
         write_whole(self._file, [json.dumps({"checksum": zlib.crc32(data)}).encode(), b"\n", data])
         self._written = data
 

@@ -15,6 +15,7 @@ from smolagents_memory._errors import SessionError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
+from smolagents_memory.database.columns import whole
 from smolagents_memory.database.envelope import Envelope, envelope_of, from_key
 from smolagents_memory.database.many import chunks
 from smolagents_memory.sessions.entries import OF_RUN, run_spot
@@ -172,7 +173,7 @@ def take_back_end(
     of_run = [row for some in chunks(numbers) for row in connection.execute(listed.where(records.number.in_(some)))]
     run["steps"] = sum(each.step_number is not None for each in of_run)
     for tokens in ("input_tokens", "output_tokens"):
-        run[tokens] = sum(getattr(each, tokens) or 0 for each in of_run)
+        run[tokens] = sum(max(0, whole(getattr(each, tokens))) for each in of_run)
     values = {key: run[key] for key in OF_RUN}
     values["details"] = envelope.pack(details, run_spot(name, row.number))
     connection.execute(update(tables.runs).where(mine, tables.runs.c.number == row.number).values(values))

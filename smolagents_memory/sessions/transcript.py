@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 from smolagents_memory._errors import DecodeError, SessionDamagedError, SessionError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import tables
+from smolagents_memory.database.columns import real, whole
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import from_key
 from smolagents_memory.sessions import directory
@@ -322,7 +323,11 @@ def _find_untold(session: Any, course: Course, reader: Reader, found: dict[int, 
     untold = sorted(found.keys() - course.originals.keys() - course.prompts)
     reader.fetch(untold)
     # a fork of an earlier version of this package holds records of what its origin did afterwards
-    copied = [number for number in course.originals if number in found and found[number].created < session.created]
+    copied = [
+        number
+        for number in course.originals
+        if number in found and real(found[number].created) < real(session.created)
+    ]
     last_copied = max(copied, default=None)
     for number in untold:
         try:
@@ -331,7 +336,7 @@ def _find_untold(session: Any, course: Course, reader: Reader, found: dict[int, 
             continue
         if base is not None and base in course.originals:
             course.originals[number] = course.originals[base]
-        elif last_copied is not None and number > last_copied and found[number].created < session.created:
+        elif last_copied is not None and number > last_copied and real(found[number].created) < real(session.created):
             continue
         elif base is None and found[number].kind != _PROMPT:
             course.originals[number] = number
@@ -341,7 +346,7 @@ def _number_runs(connection: Connection, session: Any, course: Course, rows: Seq
     """A run begins with its task; several may have begun in one transaction."""
     c = tables.runs.c
     begun = select(c.number, c.revision).where(c.session == session.id).order_by(c.number.desc())
-    ahead = [(run.number, run.revision) for run in connection.execute(begun)]  # the next one at the end
+    ahead = [(run.number, whole(run.revision)) for run in connection.execute(begun)]  # the next one at the end
     now: int | None = None
     for row in rows:
         revision = course.came.get(row.number)
