@@ -12,6 +12,7 @@ from smolagents_memory.codec.python_types import of_kind, zone_name
 
 
 # what pandas calls its own types of columns: no zone stands in it, which could be a path
+_SCALARS = (str, int, float, bool, type(None))
 _EXTENSION = re.compile(r"(?!datetime)[A-Za-z0-9_]{1,40}(\[[A-Za-z0-9_ ,.\-]{0,60}\])?")
 
 
@@ -50,8 +51,17 @@ def _read_column(decoder: Decoder, node: list[Node]) -> Any:
     if kind == "extension":
         if not isinstance(parts[0], str) or not _EXTENSION.fullmatch(parts[0]):
             raise ValueError(f"a column of {str(parts[0])[:40]!r}")
-        return pd.array(of_kind(decoder.value(parts[1]), list), dtype=parts[0])
+        return pd.array(_cells(decoder.value(parts[1])), dtype=parts[0])
     return _check_column(decoder.value(parts[0]))
+
+
+def _cells(cells: Any) -> list[Any]:
+    """Cells that are texts or numbers: of a list pandas would write out the text, however often it holds another."""
+    kinds = {type(cell) for cell in of_kind(cells, list)}
+    if not all(kind in _SCALARS or issubclass(kind, (np.number, np.bool_)) for kind in kinds):
+        raise ValueError("a column with a cell that is none")
+    found: list[Any] = cells
+    return found
 
 
 def _check_column(column: Any) -> Any:

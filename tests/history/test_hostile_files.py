@@ -121,6 +121,7 @@ HOSTILE = {
     "a series of one number": lambda: step(series()),
     "a series of an array of one": lambda: step(series(v=["numpy", ZERO])),
     "a frame of one number": lambda: step({"$": "pd.DataFrame", "v": [["numpy", ZERO]], "index": series()["index"], "columns": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}}),  # noqa: E501
+    "a column of texts that unfold": lambda: step({"$": "graph", "root": {"$": "pd.Series", "v": ["extension", "string", [{"$": "ref", "n": 1}]], "index": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}, "name": None}, "more": shared(None)["more"]}),  # noqa: E501
     "an array of nothing": lambda: step({"$": "ndarray", "shape": [10**12], "dtype": "|V0", "order": "C", "b64": ""}),
     "ten large images of one content": images,
     "an image of negative sides": lambda: step({"$": "image", "mode": "L", "size": [-9, -9], "format": "zlib", "b64": ""}),  # noqa: E501
