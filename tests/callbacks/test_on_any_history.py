@@ -157,6 +157,7 @@ def test_one_callback_keeps_what_must_be_kept_and_a_second_time_changes_nothing(
             assert one is other or (isinstance(one, list) and all(a is b for a, b in zip(one, other, strict=True)))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(history=histories())
 def test_every_pair_in_both_orders_keeps_what_must_be_kept(history, defects):

@@ -39,6 +39,7 @@ def test_what_was_remembered_is_found_by_meaning_and_explained(place: Path) -> N
     assert "hangs by the door" in shown
 
 
+@pytest.mark.slow
 def test_a_scope_sees_its_own_memories_only(place: Path) -> None:
     assert "Ann likes tea." not in command("search", "who likes tea", cwd=place).stdout
     assert "Ann likes tea." in command("search", "who likes tea", "--scope", "user=ann", cwd=place).stdout

@@ -56,6 +56,7 @@ def test_a_session_is_shown_and_replayed_as_text_and_never_as_markup(place: Path
     assert as_json("replay", "done", cwd=place)[0]["role"]
 
 
+@pytest.mark.slow
 def test_a_password_in_a_url_is_not_printed(postgres: str, tmp_path: Path) -> None:
     url = make_url(postgres).set(password="s3cret").render_as_string(hide_password=False)
     asked = [("migrate",), ("migrate",), ("backup", "b.db"), ("show", "nobody"), ("sessions",), ("doctor",)]

@@ -165,6 +165,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(url: str, tmp_path
     assert path is None or len(backup_paths(path)) == 1
 
 
+@pytest.mark.slow
 def test_three_processes_may_migrate_at_once(url: str) -> None:
     at_base(url)
     forget_open_databases()

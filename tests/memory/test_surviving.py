@@ -201,6 +201,7 @@ def indexed_place(tmp_path_factory):
 _MORE = [pytest.param(damage, marks=pytest.mark.slow) for damage in ("database", "segment", "state", "emptied")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["deleted", "garbage", *_MORE])
 def test_a_damaged_chroma_folder_is_made_anew_without_embedding_again(tmp_path, indexed_place, damage, caplog):
     """SQL holds the vectors."""

@@ -90,6 +90,7 @@ def test_restored_steps_that_are_dropped_are_freed(filled: str) -> None:
         assert alive(steps) == 0
 
 
+@pytest.mark.slow
 def test_the_texts_of_many_dropped_steps_are_freed(url: str) -> None:
     """Also where no input messages tell that they are of no use any more."""
     agent = code_agent([], planning_interval=None)
