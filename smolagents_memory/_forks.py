@@ -11,7 +11,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 
@@ -29,6 +29,25 @@ def in_child(hook: _Hook) -> _Hook:
 def tell_in_child(thing: Any) -> None:
     """Have a thing's `forked()` called in every child that is forked, for as long as somebody has the thing."""
     _things.add(thing)
+
+
+class Lock:
+    """A lock that is free in a forked child, whoever held it. `make` is what makes it, such as `threading.RLock`."""
+
+    def __init__(self, make: Callable[[], Any] = threading.Lock) -> None:
+        self._make, self._lock = make, make()
+        tell_in_child(self)
+
+    def forked(self) -> None:
+        """In a child: the holder is not here."""
+        self._lock = self._make()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        with suppress(RuntimeError):  # it was this very thread that forked within
+            self._lock.release()
 
 
 @in_child

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import warnings
 
 from smolagents_memory._errors import MemoryLossWarning
+from smolagents_memory._forks import Lock
 
 
 logger = logging.getLogger("smolagents_memory")
@@ -16,7 +16,7 @@ _PATIENCE = 10  # times as long as it took to fail
 _SILENT = 600  # seconds: who fails now and then is not spoken of more often
 
 _said: set[str] = set()
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def say_once(text: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -34,6 +33,7 @@ from smolagents.memory import (
 )
 from smolagents.memory import ToolCall as AskedCall
 
+from smolagents_memory._forks import Lock
 from smolagents_memory._listener import Listener, Run, stopping
 from smolagents_memory._telling import CALLBACKS, MODEL_CALLS, RUNS, TOOL_CALLS, Telling, standing_in, stood_for
 
@@ -76,7 +76,7 @@ def watch(agent: Any, listener: Listener) -> Callable[[], None]:
     return off
 
 
-_watching = threading.Lock()
+_watching = Lock()
 
 
 def who_watches(agent: Any) -> list[Listener]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 
@@ -14,6 +16,7 @@ def forked(does: Callable[[], object]) -> int:
     born = os.fork()
     if born == 0:
         code = 4
+        faulthandler.dump_traceback_later(30, file=sys.__stderr__)  # one that hangs says where
         try:
             does()
             gc.collect()

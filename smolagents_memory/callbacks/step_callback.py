@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from abc import ABC, abstractmethod
 from traceback import extract_tb
@@ -13,11 +12,12 @@ from smolagents.agents import MultiStepAgent
 from smolagents.memory import ActionStep, MemoryStep
 from smolagents.monitoring import LogLevel
 
+from smolagents_memory._forks import Lock
 from smolagents_memory._log import logger
 from smolagents_memory.callbacks.working_history import History
 
 
-_telling = threading.Lock()
+_telling = Lock()
 
 
 class StepCallback(ABC):

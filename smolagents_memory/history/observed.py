@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import gc
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,13 +17,14 @@ from smolagents.models import ChatMessage
 
 from smolagents_memory._errors import AttachError
 from smolagents_memory._events import Events, Listener
+from smolagents_memory._forks import Lock
 from smolagents_memory.codec.python_types import WRITERS, write_items
 from smolagents_memory.history.changes import Snapshots
 from smolagents_memory.history.guard import Guard
 from smolagents_memory.upstream import notice_memories
 
 
-_holding = threading.Lock()
+_holding = Lock()
 
 STEPS_CHANGED = "steps_changed"
 STEP_EDITED = "step_edited"

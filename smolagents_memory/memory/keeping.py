@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
 from smolagents_memory._errors import EmbeddingError
+from smolagents_memory._forks import Lock
 from smolagents_memory._json import parse_json
 from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
@@ -39,7 +39,7 @@ class Keeper(ABC, Generic[AnyBank]):
     def __init__(self, bank: AnyBank, ranker: Ranker) -> None:
         self.bank: AnyBank = bank
         self._ranker = ranker
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.traces = Traces(bank)
 
     @abstractmethod

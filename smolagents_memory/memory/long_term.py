@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from smolagents_memory._errors import UnsupportedValueError
+from smolagents_memory._forks import Lock
 from smolagents_memory._log import logger
 from smolagents_memory.codec.plain_json import pack
 from smolagents_memory.memory.documents import parts_of
@@ -60,7 +60,7 @@ class LongTerm:
         self.keeper, self.curve, self.clock = keeper, curve, clock
         self._watch = Watch()
         self._tell = tell
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.just_recalled: deque[str] = deque(maxlen=256)  # texts: what was just recalled is not learnt again
 
     def remember(self, items: Iterable[str | Mapping[str, Any]], *, show: bool | None = None) -> list[str]:

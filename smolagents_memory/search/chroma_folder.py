@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from smolagents_memory._errors import PlaceError, SmolagentsMemoryError, StoreBusyError, StoreUnavailableError
 from smolagents_memory._files import make_folder
-from smolagents_memory._forks import in_child
+from smolagents_memory._forks import Lock, in_child
 from smolagents_memory._log import logger
 from smolagents_memory.search.chroma_graphs import clear_remains
 from smolagents_memory.search.examining import fault_of
@@ -25,7 +25,7 @@ from smolagents_memory.search.inventory import INVENTORY, Inventory, State
 OWN_COLLECTION = 10_000  # memories from which on a named scope has a Chroma collection of its own
 
 _open: WeakValueDictionary[str, ChromaFolder] = WeakValueDictionary()
-_open_lock = threading.Lock()
+_open_lock = Lock()
 CHROMA = "chroma"  # what the folder is called in a place
 DATABASE = "chroma.sqlite3"
 
@@ -79,7 +79,7 @@ class ChromaFolder:
         self.path = path
         self.process = os.getpid()
         self.generation = 0  # grows when the folder is made anew: collections opened before are void
-        self._guard = threading.RLock()
+        self._guard = Lock(threading.RLock)
         self._lock: Any = None
         self._client: Any = None
         self._inventory = Inventory(path, DATABASE)

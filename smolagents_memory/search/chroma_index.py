@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 
 from smolagents_memory._errors import StoreError
 from smolagents_memory._files import write_whole
+from smolagents_memory._forks import Lock
 from smolagents_memory._log import logger
 from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
@@ -41,7 +42,7 @@ class ChromaIndex:
         self.scope, self.embedder, self.dimensions = scope, embedder, dimensions
         self.name = f"memory-{scope}-{embedder}"
         self.rebuilt = 0  # how often it had to be made anew: for tests and stats
-        self._lock = threading.RLock()
+        self._lock = Lock(threading.RLock)
         self._process = os.getpid()
         self._generation = folder.generation
         self._collection: Any = None

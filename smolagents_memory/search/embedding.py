@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from smolagents_memory._errors import EmbeddingError, MissingExtraError
+from smolagents_memory._forks import Lock
 from smolagents_memory._log import Outage, logger, say_once
 from smolagents_memory.search.parts import query_sentences, split_by_characters
 
@@ -16,7 +16,7 @@ from smolagents_memory.search.parts import query_sentences, split_by_characters
 _PROBE = "width"  # embedded to see whether an embedder works, and how wide its vectors are
 _CACHED = 256  # queries whose vectors are kept
 _default: dict[str, Embedder | None] = {}  # loaded once a process
-_default_lock = threading.Lock()
+_default_lock = Lock()
 
 
 @runtime_checkable
@@ -90,7 +90,7 @@ class Vectors:
         self.name = embedder_name(embedder)
         self.outage = Outage()
         self.width: int | None = None  # how wide the vectors are, as far as that is known
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._queries: OrderedDict[str, Any] = OrderedDict()
         self.wake()
 

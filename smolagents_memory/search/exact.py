@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, select
 
+from smolagents_memory._forks import Lock
 from smolagents_memory.database import tables
 
 
@@ -137,7 +137,7 @@ class ExactIndex:
     def __init__(self, scope: int, embedder: int, dimensions: int) -> None:
         self.scope, self.embedder, self.dimensions = scope, embedder, dimensions
         self.stays = False  # whether it stands in for a Chroma that failed
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._last = 0
         self._heap = Heap()
 

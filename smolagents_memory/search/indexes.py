@@ -15,6 +15,7 @@ from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from smolagents_memory._errors import StoreError
+from smolagents_memory._forks import Lock
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
@@ -73,7 +74,7 @@ class Indexes:
     ) -> None:
         self.database, self.vectors, self.folder = database, vectors, folder
         self.own_collection = own_collection
-        self._lock = threading.RLock()
+        self._lock = Lock(threading.RLock)
         self._process = os.getpid()
         self._open: OrderedDict[int, ExactIndex | ChromaIndex] = OrderedDict()
         self._samples: dict[int, tuple[Numbers, int, Floats]] = {}

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from smolagents_memory._forks import Lock
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
 from smolagents_memory.search.chroma_folder import CHROMA, OWN_COLLECTION, chroma_folder
@@ -19,7 +20,7 @@ from smolagents_memory.search.indexes import Indexes
 
 
 _open: weakref.WeakValueDictionary[tuple[Any, ...], Vault] = weakref.WeakValueDictionary()
-_open_lock = threading.RLock()
+_open_lock = Lock(threading.RLock)
 
 
 def open_vault(where: Any, embedder: Embedder | None, *, own_collection: int = OWN_COLLECTION) -> Vault:
@@ -49,7 +50,7 @@ class Vault:
         self.database, self.vectors = database, vectors
         self.process, self.file = os.getpid(), database.file
         self._users = 0
-        self._users_lock = threading.Lock()
+        self._users_lock = Lock()
         self.checked = False  # whether it was looked for memories without vectors
         self.reembedding = self.owes = False
         self._whole = False
