@@ -19,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from smolagents_memory._errors import MissingExtraError
 from smolagents_memory._files import make_folder, make_private
-from smolagents_memory._forks import in_child, tell_in_child, uncut
+from smolagents_memory._forks import Lock, tell_in_child, uncut
 from smolagents_memory._log import logger
 from smolagents_memory.database.passwords import secret_options
 from smolagents_memory.database.places import Place
@@ -35,14 +35,13 @@ class Opened:
 
     by_key: ClassVar[weakref.WeakValueDictionary[str, Opened]] = weakref.WeakValueDictionary()
     recent: ClassVar[deque[Opened]] = deque(maxlen=8)  # kept open for whoever comes next
-    opening: ClassVar[Any] = threading.RLock()
+    opening: ClassVar[Lock] = Lock(threading.RLock)
 
     def __init__(self, place: Place) -> None:
         self.path, self.in_ram, self.sqlite = place.path, place.in_ram, place.sqlite
         self._url = place.url
         self._engines: list[Engine] = []  # none, or the one of this process
-        self.lock = threading.RLock()
-        self._turn = threading.RLock()
+        self.lock, self._turn = Lock(threading.RLock), Lock(threading.RLock)
         self.file: FileId | None = None  # the file that was prepared
         self.prepared = False
         self.id = ""  # the random id of the place
@@ -106,7 +105,6 @@ class Opened:
 
     def forked(self) -> None:
         """In a child: leave the parent's connections alone, open or closed; RAM is a copy of one's own."""
-        self.lock, self._turn = threading.RLock(), threading.RLock()
         if not self.in_ram:
             _of_parents.extend(self._engines)
             self._engines.clear()
@@ -147,11 +145,6 @@ _of_parents: list[Engine] = []  # never used, never closed
 def _dispose(engines: list[Engine]) -> None:
     while engines:
         engines.pop().dispose()
-
-
-@in_child
-def _in_child() -> None:
-    Opened.opening = threading.RLock()
 
 
 def _configure(connection: sqlite3.Connection, in_ram: bool) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smolagents_memory._errors import SmolagentsMemoryError
-from smolagents_memory._forks import in_child, tell_in_child
+from smolagents_memory._forks import Lock, in_child, tell_in_child
 from smolagents_memory._log import logger
 from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.records import NEWEST, Recall, Record, Served, Use
@@ -112,7 +112,7 @@ class Traces:
 
 # what waits in this process, in the order in which it began to, and how its bank is had when the memory is gone
 _unwritten: dict[int, tuple[Waiting, Callable[[], AnyBank | None]]] = {}
-_lock = threading.Lock()
+_lock = Lock()
 _hooked = False
 
 
@@ -160,6 +160,6 @@ def _hook() -> None:
 
 @in_child
 def _in_child() -> None:
-    global _lock, _hooked
-    _lock, _hooked = threading.Lock(), False
+    global _hooked
+    _hooked = False
     _unwritten.clear()

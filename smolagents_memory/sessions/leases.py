@@ -33,7 +33,7 @@ from sqlalchemy import Connection, Float, cast, extract, func, select, update
 
 from smolagents_memory._errors import DecodeError, SmolagentsMemoryError
 from smolagents_memory._files import open_private
-from smolagents_memory._forks import in_child
+from smolagents_memory._forks import Lock, in_child
 from smolagents_memory._json import parse_json
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
@@ -46,7 +46,7 @@ _now = cast(extract("epoch", func.clock_timestamp()), Float)
 _held: dict[str, Lease] = {}  # of this process, by their tokens
 _present: dict[Path, Presence] = {}  # and where it is seen to live
 _renewed: set[Any] = set()  # the places whose leases a thread renews
-_lock = threading.RLock()
+_lock = Lock(threading.RLock)
 
 
 class Presence:
@@ -142,8 +142,6 @@ class Lease:
 @in_child
 def _in_child() -> None:
     """A parent's leases are none of the child's: what is written with one here finds no session."""
-    global _lock
-    _lock = threading.RLock()
     for presence in {lease.presence for lease in _held.values() if lease.presence is not None}:
         presence.close()
     for lease in _held.values():
