@@ -51,6 +51,8 @@ class StoreSource:
             self._load(self._worded)
             return None
         near = best_of_each((number, 1, cosine) for each in lists for number, cosine in each.items())
+        if limit >= self.live:  # a graph may never come to some of what it holds
+            self._worded = {*self._worded, *self._survey.numbers()}
         self._load({*near, *self._worded})
         spreads = [spread_of_best(sorted(each.values(), reverse=True), self.live) for each in lists]
         return Near.of(lists, near, spreads)

@@ -46,6 +46,10 @@ class Survey:
         """The key of a number that was given."""
         return self._keys[number]
 
+    def numbers(self) -> list[int]:
+        """Of all that it was told of and that is not gone."""
+        return [self._numbers[key] for key in self._known]
+
     def place(self, key: str) -> int | None:
         """Source and position in one number: neighbours are one apart."""
         return self._known.get(key, (None, None))[1]

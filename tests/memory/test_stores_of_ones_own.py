@@ -174,3 +174,22 @@ def test_an_object_that_lists_nothing_is_not_believed_to_hold_what_others_forgot
         given.forget(f"k{n}")
     assert memory.stats().memories == 1
     assert len(memory.long_term.keeper.bank.texts._known) == 1
+
+
+class Misses(VectorMemoryStore):
+    """What Chroma's graph does now and then: it never comes to a vector that it holds."""
+
+    def search(self, query, top_k=5, where=None):
+        return [hit for hit in super().search(query, top_k + 1, where) if hit.key != "lost"][:top_k]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_narrow_filter_finds_what_a_graph_does_not_come_to(beside):
+    store = Misses(embedder=Hashed())
+    memory = EnhancedAgentMemory(
+        **({"long_term": InMemoryStore(), "vector_store": store} if beside else {"long_term": store})
+    )
+    memory.remember_many({"text": f"note {n} about the harbour", "meta": {"n": n}} for n in range(60))
+    memory.remember("a note about the quay", key="lost", meta={"n": 60})
+    assert [hit.key for hit in memory.recall("harbour", where={"n": 60})] == ["lost"]
+    assert "lost" not in [hit.key for hit in memory.recall("harbour", 30)]
