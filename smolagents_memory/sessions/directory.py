@@ -21,6 +21,7 @@ from smolagents_memory.sessions.leases import Lease
 
 
 _LOOK = 0.2  # seconds
+_LAST_WORDS = 1.0  # seconds in which a server may still commit what a writer had sent when it was killed
 _PARTS = (tables.session_blobs, tables.records, tables.journal, tables.runs)
 _SEALED = (  # with the column that tells their rows apart
     (tables.records, "number", ("fields", "inputs")),
@@ -127,7 +128,7 @@ def _claimed(connection: Connection, lease: Lease, name: str, agent: dict[str, A
 
 def _lapses(database: Database, name: str) -> bool:
     """Wait for a writer on another machine to renew its lease, or to let it lapse: whether the session is free now."""
-    lease = None
+    lease, heard_out = None, time.monotonic() + _LAST_WORDS
     while True:
         with database.reading() as connection:
             row = find(connection, name)
@@ -135,7 +136,8 @@ def _lapses(database: Database, name: str) -> bool:
                 return True
             if not leases.is_alive_elsewhere(database, connection, row) or row.lease != (lease or row.lease):
                 return False
-            lease = row.lease
+            if time.monotonic() >= heard_out:
+                lease = row.lease
         time.sleep(_LOOK)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,23 @@ def test_a_writer_of_another_name_in_a_container_that_was_killed_is_no_obstacle(
             assert tags(agent.memory.steps) == ["A was here"]
         assert time.monotonic() - begun < 15
     assert SessionManager(url).sessions()[0].state == "finished"
+
+
+def test_what_a_server_commits_for_one_that_is_dead_is_no_sign_of_life(postgres: str) -> None:
+    """A renewal that was under way when its writer was killed comes while somebody waits for the lease to lapse."""
+    url = emptied(postgres)
+    Session("s", url).attach(code_agent([])).detach()
+
+    def renewed() -> None:
+        with Database.at(url).writing() as connection:
+            elsewhere = json.dumps({"process": 1, "host": "another host", "token": "0" * 16}).encode()
+            connection.execute(update(tables.sessions).values(writer=elsewhere, lease=leases._now + 1.5))
+
+    renewed()
+    late = threading.Timer(0.4, renewed)
+    late.start()
+    Session("s", url).attach(code_agent([])).detach()
+    late.join()
 
 
 def test_a_lease_that_lapsed_goes_on_unless_somebody_took_it(
