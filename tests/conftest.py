@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -30,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """One more process than there are cores: tests that kill, start and wait for others leave theirs idle."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """What the tests are made of is looked through no more when garbage is collected, in forked children too."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

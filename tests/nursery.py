@@ -14,15 +14,23 @@ import pytest
 
 
 nursery = multiprocessing.get_context("forkserver")
+_KNOWN = ["kills_worker", "torture_worker", "racing", "damage_worker", "program", "onnxruntime", "tokenizers"]
+
+
+@contextmanager
+def opened() -> Iterator[None]:
+    """Before Python 3.13 the server looks for what it shall import only where a fresh interpreter would look."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        nursery.set_forkserver_preload(_KNOWN)
+        ensure_running()
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nursery_that_knows_the_way() -> Iterator[None]:
-    """Before Python 3.13 the server looks for what it shall import only where a fresh interpreter would look."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        nursery.set_forkserver_preload(["kills_worker", "torture_worker", "racing"])
-        ensure_running()
+    """One that is open all the time."""
+    with opened():
         yield
 
 

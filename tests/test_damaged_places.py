@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import random
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,18 +11,10 @@ from typing import Any
 
 import pytest
 from damage_worker import make, tables_in, work
+from nursery import nursery, nursery_that_knows_the_way  # noqa: F401 — a fixture for all tests here
 
 
 PATIENCE = 60.0  # seconds for one deed
-processes = multiprocessing.get_context("forkserver")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def server_that_knows_the_way() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        processes.set_forkserver_preload(["damage_worker"])
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +30,8 @@ class Life:
     """One process that works with what is in a folder: how each of its deeds ended."""
 
     def __init__(self, folder: Path) -> None:
-        ours, theirs = processes.Pipe(duplex=False)
-        self.process = processes.Process(target=work, args=(theirs, folder))
+        ours, theirs = nursery.Pipe(duplex=False)
+        self.process = nursery.Process(target=work, args=(theirs, folder))
         self.process.start()
         theirs.close()
         self.doing, self.hung = "", False

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from agents import code_agent, photo
+from databases import emptied
 from program import command
 from sqlalchemy.engine import make_url
 
@@ -58,7 +59,7 @@ def test_a_session_is_shown_and_replayed_as_text_and_never_as_markup(place: Path
 
 @pytest.mark.slow
 def test_a_password_in_a_url_is_not_printed(postgres: str, tmp_path: Path) -> None:
-    url = make_url(postgres).set(password="s3cret").render_as_string(hide_password=False)
+    url = make_url(emptied(postgres)).set(password="s3cret").render_as_string(hide_password=False)
     asked = [("migrate",), ("migrate",), ("backup", "b.db"), ("show", "nobody"), ("sessions",), ("doctor",)]
     done = [command(*each, "--storage", url, cwd=tmp_path) for each in asked]
     assert all("s3cret" not in each.stdout + each.stderr for each in done)

@@ -6,8 +6,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -16,7 +14,7 @@ from typing import Any
 
 import pytest
 from agents import code_agent
-from program import command
+from program import command, python
 
 from smolagents_memory import EnhancedAgentMemory, MemoryFileError, PlaceError, Session, SessionManager, SqlStore
 from smolagents_memory import save_memory as save
@@ -135,7 +133,7 @@ SessionManager(sys.argv[1]).backup(sys.argv[2])
 def kill_a_backup(where: Any, target: Path, *at: str) -> list[Path]:
     """What one leaves that is killed when it has copied everything, or when it does this."""
     at = at or ("maintenance", "closing")
-    done = subprocess.run([sys.executable, "-c", KILLED, str(where), str(target), *at], check=False)
+    done = python(KILLED, where, target, *at, check=False)
     assert done.returncode == -signal.SIGKILL
     return [path for path in target.parent.iterdir() if path.name.startswith(".")]
 
@@ -227,15 +225,13 @@ def test_what_a_killed_restore_left_goes_with_every_purge_and_with_the_next_rest
         shutil.copy(SCHEMAS / "schema_0001.db", backup)
     manager.database.close()
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
-    environment = {**os.environ, "TMPDIR": str(temporary)}
-    given = [sys.executable, "-c", RESTORED, url, str(backup)]
-    assert subprocess.run(given, check=False, env=environment).returncode == -signal.SIGKILL
+    done = python(RESTORED, url, backup, check=False, TMPDIR=str(temporary))
+    assert done.returncode == -signal.SIGKILL
     assert manager.list_sessions() == ["s"]
     left = {path for path in tmp_path.rglob("*") if path.suffix == ".tmp" or path.is_relative_to(temporary)} - before
     assert len(left) > 1
     program = f"import sys; from smolagents_memory import SessionManager as M; M(sys.argv[1]).{then}"
-    again = subprocess.run([sys.executable, "-c", program, url, str(backup)], check=False, env=environment)
-    assert again.returncode == 0
+    python(program, url, backup, TMPDIR=str(temporary))
     left = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".copying"} - before
     assert {path.name for path in left} <= {"memory.db-wal", "memory.db-shm"}
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program import command
 from sqlalchemy import update
 
 from smolagents_memory import EnhancedAgentMemory, MemoryLossWarning, SqlStore
@@ -106,11 +105,9 @@ def test_vectors_are_made_anew_around_it(url: str) -> None:
 
 def test_the_doctor_names_it(tmp_path: Path) -> None:
     filled(tmp_path)
-    arguments = ["smolagents-memory", "doctor", "--json", "--storage", str(tmp_path)]
-    program = f"import sys; sys.argv = {arguments!r}; from smolagents_memory.cli import main; main()"
 
     def examined() -> dict[str, Any]:
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        done = command("doctor", "--json", "--storage", str(tmp_path), cwd=tmp_path)
         return {finding["what"]: finding for finding in json.loads(done.stdout)}
 
     assert examined()["memories"]["found"] == "6 memories read, nothing damaged"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from program import python
 
 from smolagents_memory import Session, SessionManager, SqlStore
 
@@ -62,8 +61,7 @@ for name, (is_folder, mode) in sorted(seen.items()):
 
 @pytest.mark.parametrize("umask", ["000", "022", "277"])
 def test_whatever_is_made_is_its_owners_alone(umask: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", MADE, umask, str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = python(MADE, umask, tmp_path)
     found = [line.rsplit(" ", 2) for line in done.stdout.splitlines()]
     assert [each for each in found if each[1] != ("700" if each[2] == "folder" else "600")] == []
     names = {name.rpartition("/")[2] for name, _, _ in found}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from histories import RUNS, finished
+from program import python
 from rich.console import Console
 from smolagents import AgentLogger, AgentToolExecutionError, CodeAgent, LogLevel, MultiStepAgent
 from smolagents.memory import ActionStep, TaskStep
@@ -114,8 +113,7 @@ def test_another_process_comes_to_the_same_figures(url: str) -> None:
         "manager = SessionManager(sys.argv[1])\n"
         "print(json.dumps({n: analyze(manager.session(n)).to_dict() for n in manager.list_sessions()}))"
     )
-    done = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = python(script, url)
     found = {name: {**each} for name, each in json.loads(done.stdout).items()}
     for each in found.values():
         del each["analysis_timestamp"]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from program import python
 from smolagents import CodeAgent, Tool, ToolCallingAgent
 from smolagents.memory import ActionStep, TaskStep, Timing
 from smolagents.utils import AgentError
@@ -78,14 +77,7 @@ def test_a_failed_task_is_solved_in_fewer_steps_in_a_new_process(tmp_path, auto)
 
     def run(number):
         head = f"PATH, AUTO, RUN, TASK = {str(tmp_path)!r}, {auto}, {number}, {TASK!r}\n"
-        done = subprocess.run(
-            [sys.executable, "-c", head + textwrap.dedent(FIRST)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        done = python(head + textwrap.dedent(FIRST))
         return tuple(map(int, done.stdout.split()[-3:]))
 
     assert run(1) == (4, 2, 0)

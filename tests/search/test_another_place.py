@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 from numbered_texts import ByNumber
+from program import python
 from test_chroma_damaged import HERE
 
 from smolagents_memory import EnhancedAgentMemory, SessionManager
@@ -32,8 +31,7 @@ RESTORING = """
 
 def restored_by_another(path: Path, backup: Path) -> None:
     source = f"VALUES = {(HERE, str(path), str(backup))!r}\n" + textwrap.dedent(RESTORING)
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
+    python(source)
 
 
 @pytest.fixture

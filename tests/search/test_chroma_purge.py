@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy
 import pytest
 from numbered_texts import ByNumber
+from program import python
 from test_chroma_damaged import HERE
 
 from smolagents_memory import EnhancedAgentMemory, SessionManager, SqliteStore, VectorMemoryStore
@@ -120,7 +120,7 @@ PURGING = """
 
 def purged_by_another(path: Path) -> subprocess.CompletedProcess[str]:
     source = f"VALUES = {(HERE, str(path))!r}\n" + textwrap.dedent(PURGING)
-    return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False, timeout=120)
+    return python(source, check=False)
 
 
 def test_a_purge_by_another_process_is_finished_by_the_one_that_has_the_folder(tmp_path: Path) -> None:

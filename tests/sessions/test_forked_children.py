@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from agents import code_agent
 from forking import forked
+from program import python
 from racing import tags
 from smolagents.memory import TaskStep
 
@@ -80,8 +81,7 @@ def test_the_parents_journal_goes_on(url: str, does: Callable[[Session, Any], No
             Session("s", url).attach(code_agent([]))
         agent.run("after", reset=False)
         agent.run("at the end", reset=False)
-    read = subprocess.run([sys.executable, "-c", _READ, url], capture_output=True, text=True, check=True)
-    assert read.stdout.splitlines() == ["before finished", "after finished", "at the end finished"]
+    assert python(_READ, url).stdout.splitlines() == ["before finished", "after finished", "at the end finished"]
 
 
 def test_a_child_that_was_forked_while_another_thread_wrote_does_not_wait_for_it(tmp_path: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program import python
 from smolagents import CodeAgent, ToolCallingAgent
 from smolagents.memory import ActionStep, AgentMemory, TaskStep
 from smolagents.monitoring import Timing
@@ -136,7 +135,7 @@ def test_killed_after_the_answer_was_journaled_it_is_not_asked_for_again(make: A
     script = KILLED.format(
         tests=str(Path(__file__).parent), make=make.__name__, way=way.__name__, place=str(tmp_path / "m")
     )
-    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=120).returncode == -9
+    assert python(script, check=False).returncode == -9
     session = Session("s", tmp_path / "m")
     assert [run.state for run in session.runs()] == ["finished"]
     again = make()

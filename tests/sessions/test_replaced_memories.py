@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from program import python
 from smolagents import CodeAgent, ToolCallingAgent
 from smolagents.memory import AgentMemory, TaskStep
 
@@ -270,7 +271,7 @@ def test_a_run_whose_process_died_is_interrupted_for_who_attaches_next(tmp_path)
         "                  step_callbacks=[lambda step: step.step_number == 2 and os.kill(os.getpid(), 9)])\n"
         "Session('s', sys.argv[1]).attach(agent); agent.run('One')"
     )
-    assert subprocess.run([sys.executable, "-c", killed, str(tmp_path)], env=os.environ).returncode == -9
+    assert python(killed, tmp_path, check=False).returncode == -9
     mine = agent("final_answer(7)")
     with Session("s", tmp_path).attach(mine) as session:
         session.flush()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program import python
 from smolagents import AgentError, CodeAgent
 from smolagents.memory import ActionStep, TaskStep, Timing
 from stepping_worker import KINDS, TASK, made
@@ -30,8 +30,7 @@ def url(tmp_path: Path) -> str:
 
 def process(kind: str, url: str, count: int) -> subprocess.CompletedProcess[str]:
     """A process that makes so many steps and dies."""
-    command = [sys.executable, str(WORKER), kind, url, str(count)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return python(WORKER.read_text(), kind, url, count, check=False)
 
 
 def as_run(kind: str) -> tuple[Any, list[Any], list[Any]]:

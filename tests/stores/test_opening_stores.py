@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from program import python
 
 from smolagents_memory import (
     InMemoryStore,
@@ -54,13 +55,11 @@ def test_a_second_process_on_a_chroma_folder_is_told_the_remedy(tmp_path):
     """And does no harm to the first."""
     with VectorMemoryStore(tmp_path / "c") as store:
         store.add("k", "the cat sleeps")
-        root = Path(__file__).parents[2]
-        source = f"import sys; sys.path.insert(0, {str(root)!r})\n"
-        source += "from smolagents_memory import VectorMemoryStore, StoreBusyError\n"
+        source = "from smolagents_memory import VectorMemoryStore, StoreBusyError\n"
         source += (
             f"try:\n    VectorMemoryStore({str(tmp_path / 'c')!r})\nexcept StoreBusyError as error:\n    print(error)"
         )
-        done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+        done = python(source)
         assert "chroma run --path" in done.stdout, done.stderr
         assert store.search("cat")[0].key == "k"
     assert issubclass(StoreBusyError, Exception)
