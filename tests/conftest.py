@@ -20,17 +20,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     ours = parser.getgroup("endurance")
     ours.addoption("--full", action="store_true", help="rounds of endurance at their whole length, not a tenth of it")
+    ours.addoption("--examples", type=int, default=1, help="so many times as many of what is generated (%(default)s)")
     ours.addoption("--seed", type=int, default=5, help="what chance is made from in rounds of endurance (%(default)s)")
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more process than there are cores: tests that kill, start and wait for others leave theirs idle."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests over generated histories and values try a few of them, and with `--examples 3` three times as many."""
+    tests = [getattr(item, "obj", None) for item in items]
+    for function in {getattr(test, "__func__", test) for test in tests}:
+        chosen = getattr(function, "_hypothesis_internal_use_settings", None)
+        if chosen is not None:
+            more = settings(chosen, max_examples=chosen.max_examples * config.getoption("examples"))
+            function._hypothesis_internal_use_settings = more
 
 
 def pytest_collection_finish() -> None:

@@ -291,8 +291,6 @@ class EnhancedAgentMemory(Holdings, ObservedMemory):
         """Say whether a recalled memory helped; it weighs in the next recall. False when it is not there."""
         return self.long_term.feedback(key, useful)
 
-    # -- trusting ----------------------------------------------------------------------------------------------
-
     # -- looking after it --------------------------------------------------------------------------------------
 
     def reindex(self, *, show_progress: bool | None = None) -> dict[str, int]:

@@ -139,7 +139,7 @@ def unmutated(history):
     ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(history=histories())
 @pytest.mark.parametrize("name", EVERY)
 def test_one_callback_keeps_what_must_be_kept_and_a_second_time_changes_nothing(name, history, defects):
@@ -166,7 +166,7 @@ def test_every_pair_in_both_orders_keeps_what_must_be_kept(history, defects):
         run(compose(first, second), history, defects)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(step=longer | currents)
 def test_a_step_without_an_agent_is_no_trouble_either(step, defects):
     for make in EVERY.values():

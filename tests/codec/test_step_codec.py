@@ -28,7 +28,7 @@ def trip(step: MemoryStep) -> MemoryStep:
     return decode_step(json.loads(json.dumps(encode_step(step), allow_nan=False)))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=130, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_every_step_comes_back_as_it_was(step: MemoryStep) -> None:
     assert explain_difference(step, trip(step)) is None

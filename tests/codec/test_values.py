@@ -28,7 +28,7 @@ from smolagents_memory.codec.registry import registry
 from smolagents_memory.testing import explain_difference, same
 
 
-thorough = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def trip(value: object) -> object:

@@ -103,7 +103,7 @@ def test_a_plain_agent_memory_can_be_saved_and_loaded_into(tmp_path: Path) -> No
     assert other.system_prompt.system_prompt == "plain"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, max_size=4), st.booleans())
 def test_any_history_survives_a_file_and_an_export(tmp_path: Path, history: list[Any], packed: bool) -> None:
     memory = ObservedMemory("\ud800 system")
@@ -314,6 +314,7 @@ def test_a_hostile_step_gives_our_error_and_runs_nothing(tmp_path: Path, fields:
     assert list(memory.steps) == []
 
 
+@pytest.mark.slow
 def test_a_million_keys_and_a_class_that_is_not_on_the_list_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "big.jsonl"
     keys = {str(i): None for i in range(1_000_000)}
@@ -334,7 +335,7 @@ def test_a_small_packed_file_that_unpacks_to_gigabytes_is_refused(
         load_memory(tmp_path / "bomb.gz")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_as_a_line_parse_or_raise_our_error(data: bytes) -> None:
     try:

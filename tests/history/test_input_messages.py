@@ -70,7 +70,7 @@ edit_scripts = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(edit_scripts)
 def test_every_list_comes_back_whatever_was_edited_in_between(edits: list[tuple[str, int]]) -> None:
     prompt, steps = history(edits)

@@ -96,7 +96,7 @@ def apply(steps: Callable[[], list[Any]], owner: Any, change: tuple[str, int, in
     return None
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(changes, max_size=12))
 def test_every_change_to_the_list_behaves_as_upstream_and_is_told(script: list[tuple[str, int, int]]) -> None:
     observed, plain = ObservedMemory("s"), AgentMemory("s")

@@ -26,7 +26,7 @@ from smolagents_memory import (
 
 
 @given(steps=st.lists(strategies.steps, max_size=4))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_every_view_bears_any_steps(steps: list[object]) -> None:
     """Arrays, cycles, broken text, foreign calls: nothing crashes, and what is counted agrees with what is listed."""
     stats = analyze(steps)

@@ -10,6 +10,7 @@ import pytest
 from smolagents_memory.history.messages import Messages
 
 
+@pytest.mark.measures
 @pytest.mark.slow
 def test_analyze_of_5000_steps_takes_at_most_one_and_a_half_times_reading_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -107,6 +107,7 @@ def chinese(size):
     return "".join(chr(0x4E00 + n * 7919 % 16_000) for n in range(size // 3))
 
 
+@pytest.mark.measures
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "text"), [("sql", prose), ("stores", prose), ("sql", hexadecimal), ("sql", chinese)]
@@ -126,6 +127,7 @@ def test_recall_of_a_long_query_takes_no_longer_than_one_and_a_half_times_that_o
     assert longest <= 1.5 * short
 
 
+@pytest.mark.measures
 @pytest.mark.slow
 def test_a_run_with_a_long_task_takes_little_longer_than_one_with_a_short_one():
     """Recalled for, learnt from, looked at for what helped."""

@@ -133,6 +133,7 @@ class TestFourMethods(InStores):
         return {"long_term": FourMethods()}
 
 
+@pytest.mark.slow
 class TestSixMethods(InStores):
     def stores(self, tmp_path):
         return {"long_term": SixMethods()}
@@ -144,6 +145,7 @@ class TestChromaBesideAFolder(InStores):
         return {"path_or_url": tmp_path / "memory", "vector_store": vectors}
 
 
+@pytest.mark.slow
 class TestChromaBesideAStore(InStores):
     def stores(self, tmp_path):
         return {
@@ -152,12 +154,14 @@ class TestChromaBesideAStore(InStores):
         }
 
 
+@pytest.mark.slow
 class TestChromaBesideFourMethods(InStores):
     def stores(self, tmp_path):
         vectors = VectorMemoryStore(tmp_path / "chroma", embedder=Hashed())
         return {"long_term": FourMethods(), "vector_store": vectors}
 
 
+@pytest.mark.slow
 class TestAStoreOfWordsAsTheSecond(InStores):
     def stores(self, tmp_path):
         return {"long_term": InMemoryStore(), "vector": InMemoryStore()}

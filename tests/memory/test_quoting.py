@@ -50,7 +50,7 @@ def lines(block: str) -> list[str]:
 
 
 @given(st.lists(st.tuples(texts, texts, texts, st.one_of(st.none(), texts), st.integers(0, 2), st.lists(texts, max_size=3)), min_size=1, max_size=3))  # fmt: skip
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=130, deadline=None)
 def test_every_line_is_one_of_ours_or_quoted(memories: list[Any]) -> None:
     made = [
         Memory(key, text, 1.5, {"note": text}, kind=kind, source=source, trust=trust, tools=tuple(tools), created=1.0)
@@ -69,7 +69,7 @@ def test_every_line_is_one_of_ours_or_quoted(memories: list[Any]) -> None:
 
 
 @given(texts, texts)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_tool_says_one_line_of_its_own_whatever_it_is_called_with(key: str, text: str) -> None:
     with EnhancedAgentMemory(vector=False) as memory:
         for said in (

@@ -295,6 +295,7 @@ def test_another_embedder_re_embeds_in_place_and_goes_on_where_it_was_killed(tmp
     assert 0 < int(calls) < count  # the rest was done before the kill
 
 
+@pytest.mark.measures
 @pytest.mark.slow
 def test_eight_threads_recall_and_remember_on_thousands(tmp_path, hashed, fill):
     """No error; the long form, a minute on 10,000, is in benchmarks/recall_threads.py."""

@@ -507,7 +507,7 @@ SAID = [
 ENDS = ["final_answer(page)", "final_answer(42)", f"final_answer({EVIL!r})", "final_answer(str(other))"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data())
 def test_however_a_run_goes_nothing_of_the_page_is_taken_for_the_agents_own(data):
     """The model writes the page's words only after it has seen them."""

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,13 @@ def test_there_is_one_for_each_topic():
     assert [path.stem for path in NOTEBOOKS] == TOPICS
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def most_are_slow() -> list[Any]:
+    """Each has a kernel of its own; two of them show that notebooks run."""
+    quick = ("02_save_resume", "03_recall")
+    return [pytest.param(path, marks=() if path.stem in quick else pytest.mark.slow) for path in NOTEBOOKS]
+
+
+@pytest.mark.parametrize("path", most_are_slow(), ids=TOPICS)
 def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(

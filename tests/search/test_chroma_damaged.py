@@ -264,7 +264,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("damages", [FIRST, pytest.param(MORE, marks=pytest.mark.slow)], ids=["some", "many"])
+@pytest.mark.slow
+@pytest.mark.parametrize("damages", [FIRST, MORE], ids=["some", "many"])
 def test_a_damaged_store_is_refused_and_left_as_it_is(own: Path, tmp_path: Path, damages: dict[str, Any]) -> None:
     """An error of ours says so before anything is opened: whoever has a copy, or only the texts, loses no more."""
     damages = {name: damage for name, damage in damages.items() if "memory-" not in name}

@@ -184,7 +184,7 @@ def operate(agent: Any, kind: str, number: int) -> None:
         steps[at].observations_images = [*(steps[at].observations_images or []), photo("green")]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=9, deadline=None, suppress_health_check=list(HealthCheck))
 @given(operations)
 def test_whatever_happens_to_a_memory_is_restored_exactly(
     tmp_path_factory: Any, script: list[tuple[str, int]]

@@ -174,7 +174,7 @@ def test_what_is_no_step_at_all_is_of_no_known_kind() -> None:
 
 
 @given(step=strategies.steps)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_a_step_shows_what_smolagents_renders_wherever_it_can(step: Any) -> None:
     """And something wherever it cannot; what is remembered of its size is what it has."""
     try:

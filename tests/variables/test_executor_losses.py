@@ -51,6 +51,7 @@ def test_a_loss_that_the_agent_was_not_told_of_outlives_another_kill() -> None:
     assert "missing" not in fold(deltas)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_named_and_smaller_ones_are_kept() -> None:
     life = lived(
         "import numpy as np\nsmall = np.arange(10)\nhuge = np.zeros(900_000)\nmany = [[i] for i in range(300_000)]\n"

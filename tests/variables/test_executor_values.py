@@ -31,7 +31,7 @@ def give() -> Any:
     return GIVEN[0]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(values, values)
 def test_every_value_comes_back_as_it_was(first: Any, second: Any) -> None:
     GIVEN[:] = [[first, second]]
@@ -301,7 +301,7 @@ def test_what_is_too_large_is_never_read() -> None:
     assert blobs.data == {}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(st.data())
 def test_whatever_the_code_does_the_folded_deltas_are_the_newest_state(data: st.DataObject) -> None:
     agent, capture, blobs, deltas = fresh_agent([]), ExecutorCapture(), Blobs(), []
