@@ -32,7 +32,7 @@ from smolagents_memory import (
     open_store,
 )
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.passwords import shown
+from smolagents_memory.database.passwords import has_password, shown, shown_url
 from smolagents_memory.database.places import Place
 
 
@@ -198,6 +198,18 @@ def test_no_command_prints_it(reachable: str, tmp_path: Path) -> None:
             assert "Traceback" not in done.stderr, each
     named = command("migrate", "--storage", reachable, cwd=tmp_path).stdout
     assert "postgres:***@" in named
+    spaced = reachable.replace("s3cret", "s3cret t0psecret").replace("keyw0rd", "keyw0rd t0psecret")
+    for each in (
+        "migrate",
+        "backup b.db --yes",
+        "doctor",
+        "show nos",
+        "stats nos",
+        "delete nos",
+        "memories --scope a=b",
+    ):
+        done = command(*each.split(), "--storage", spaced, cwd=tmp_path)
+        assert gives_away(done.stdout + done.stderr) == [], each
 
 
 @pytest.mark.slow
@@ -223,8 +235,10 @@ def test_a_long_text_is_looked_through_in_proportion_to_its_length() -> None:
     took = []
     for length in (20_000, 200_000):
         begun = time.perf_counter()
-        for text in ("x" * length, "password" * (length // 8), "secret" + " " * length):
+        pieces = ("x", "password", "a://b:", "a://b:c ", "a://b:@", "://x:1 ", "secret=", "secret=a&", "?password=a&")
+        for text in ("secret" + " " * length, *("@" + piece * (length // len(piece)) + " @" for piece in pieces)):
             shown(text)
+            shown_url(text)
         took.append(time.perf_counter() - begun)
     assert took[1] < 40 * took[0] + 0.05
 
@@ -239,10 +253,35 @@ def test_a_long_text_is_looked_through_in_proportion_to_its_length() -> None:
         ("postgresql:/ann:pw@host/name", "postgresql:/ann:***@host/name"),
         ("sqlite:////home/a:b@c/memory.db", "sqlite:////home/a:b@c/memory.db"),
         ("max_tokens=100, nothing passes", "max_tokens=100, nothing passes"),
+        ("(postgresql://ann:p w@host/name) is no file", "(postgresql://ann:***@host/name) is no file"),
+        ("postgresql://ann:p\tw\nx@host/name", "postgresql://ann:***@host/name"),
+        ("'redis://host/0?password=p w&x=1' is none", "'redis://host/0?password=***&x=1' is none"),
+        ("redis://host/0?password=p&w&x=1", "redis://host/0?password=***&x=1"),
+        ("redis://host:6379 is not there; ask ann@host", "redis://host:6379 is not there; ask ann@host"),
+        ("postgresql://ann:***@host cannot be read; ask b@c", "postgresql://ann:***@host cannot be read; ask b@c"),
     ],
 )
 def test_what_is_shown_of_a_url(text: str, is_shown: str) -> None:
     assert shown(text) == is_shown
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\n", " @ ", " & "])
+@pytest.mark.parametrize("url", ["postgresql://ann:{}@host/name", "redis://:{}@host/0", "redis://host/0?password={}"])
+def test_nothing_is_shown_of_a_password_with_a_blank_in_it(url: str, blank: str) -> None:
+    url = url.format(f"s3cret{blank}t0psecret")
+    assert gives_away(shown_url(url)) == []
+    assert has_password(url)
+    assert shown_url(url) == url.replace(f"s3cret{blank}t0psecret", "***")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://ann:{}@host/name", "redis://ann:{}@host/0", "redis://host/0?password={}"]
+)
+@pytest.mark.parametrize("blank", [" ", "\t", "\n"])
+def test_a_password_with_a_blank_in_it_is_not_saved_with_a_tool(url: str, blank: str, tmp_path: Path) -> None:
+    with pytest.raises(ToolStateError, match="password") as raised:
+        RecallTool(url.format(f"s3cret{blank}t0psecret")).save(tmp_path / "saved")
+    assert gives_away(str(raised.value)) == []
 
 
 def test_options_with_an_at_sign_are_no_part_of_the_password() -> None:
