@@ -145,6 +145,12 @@ def test_a_bare_key_is_one_key() -> None:
         evaluate(memory, "What is the cat called?")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedValueError, match="pairs"):
         evaluate(memory, [("What is the cat called?", 3)])  # type: ignore[list-item]
+    for cases in (None, 3, [("What is the cat called?", [])], [("What is the cat called?", "")], [("a", ["k", ""])]):
+        with pytest.raises(UnsupportedValueError, match="pairs"):
+            evaluate(memory, cases)  # type: ignore[arg-type]
+    for k in (0, -1, None, 1.5, "3", True):
+        with pytest.raises(UnsupportedValueError, match="whole number"):
+            evaluate(memory, [("What is the cat called?", key)], k=k)  # type: ignore[arg-type]
 
 
 def test_a_bare_text_where_many_are_expected_is_refused() -> None:
