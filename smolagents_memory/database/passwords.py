@@ -30,7 +30,7 @@ def shown(text: str) -> str:
     >>> shown("postgresql://ann:p@ss/w0rd@host/name?sslpassword=s3cret")
     'postgresql://ann:***@host/name?sslpassword=***'
     """
-    return _VALUE.sub(r"\1***", _OPTION.sub(r"\1***", _without(_logins(text), text)))
+    return _without([*_logins(text), *_values(_VALUE, text), *_values(_OPTION, text)], text)
 
 
 def shown_url(url: str) -> str:
@@ -41,7 +41,7 @@ def shown_url(url: str) -> str:
     """
     login, end = _LOGIN.search(url), url.rfind("@")
     whole = [(login.end(), end)] if login and end >= login.end() else []
-    return shown(_VALUE_OF_URL.sub(r"\1***", _without(whole, url)))
+    return _without([*whole, *_logins(url), *_values(_VALUE_OF_URL, url)], url)
 
 
 def has_password(url: str) -> bool:
@@ -63,12 +63,18 @@ def without_passwords(text: str, url: URL) -> str:
 
 
 def _without(parts: list[tuple[int, int]], text: str) -> str:
-    """A text with three stars in the place of some of its parts."""
-    kept, begun = [], 0
-    for start, end in parts:
-        kept.append(text[begun:start])
-        begun = end
+    """A text with three stars in the place of some of its parts; those that overlap are one."""
+    kept, begun, end = [], 0, -1
+    for start, until in sorted(parts):
+        if start > end:
+            kept.append(text[begun:start])
+        begun = end = max(end, until)
     return "***".join([*kept, text[begun:]])
+
+
+def _values(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
+    """Where in a text the values of secret options stand."""
+    return [(found.end(1), found.end()) for found in pattern.finditer(text)]
 
 
 def _logins(text: str) -> list[tuple[int, int]]:

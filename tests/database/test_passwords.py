@@ -302,6 +302,8 @@ def test_a_long_text_is_looked_through_in_proportion_to_its_length() -> None:
         ("postgresql://ann:p\tw\nx@host/name", "postgresql://ann:***@host/name"),
         ("'redis://host/0?password=p w&x=1' is none", "'redis://host/0?password=***&x=1' is none"),
         ("redis://host/0?password=p&w&x=1", "redis://host/0?password=***&x=1"),
+        ("redis://host:6379/0?password=p@w&x=1", "redis://host:***&x=1"),
+        ("redis://:p&token=w@host/0", "redis://:***"),
         ("redis://host:6379 is not there; ask ann@host", "redis://host:6379 is not there; ask ann@host"),
         ("postgresql://ann:***@host cannot be read; ask b@c", "postgresql://ann:***@host cannot be read; ask b@c"),
     ],
