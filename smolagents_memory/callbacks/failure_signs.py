@@ -14,11 +14,12 @@ from collections.abc import Iterator
 _ANY_CASE = re.IGNORECASE
 _LONGEST = 300  # characters; of a longer line its two ends are read
 
-# a line without any of these says nothing of a failure, and is not looked at more closely
+# a line without any of these says nothing of a failure, and is not looked at more closely; what a sign below matches
+# has one of them, which a test holds
 _MAYBE = re.compile(
-    r"5\d\d|40[137]|408|429|err|fail|except|traceback|interrupt|timeout|timed|deadline|exit|return|denied|refused|reset|abort|unable"
-    r"|could not|cannot|not found|no such|fault|dumped|memory|killed|no space|unauthorized|fatal|critical|panic|\bE: "
-    r"|unavailable|bad gateway|success|down|unhealthy|unreachable",
+    r"5\d\d|40[137]|408|429|err|fail|except|traceback|interrupt|time-?out|timed|deadline|exit|return|denied|refused|reset"
+    r"|abort|closed|lost|unable|could not|not (?:found|known)|no such|fault|dumped|memory|killed|no space|unauthorized"
+    r"|fatal|critical|severe|panic|\bE: |unavailable|bad gateway|success|succeeded|\bok\b|down|unhealthy|unreachable",
     _ANY_CASE,
 )
 _NO = r"(?:0+(?:\.0+)?|no|none|null|nil|false|nan|n/a|ok|-)"
@@ -37,9 +38,15 @@ _BEGINNINGS = [
         rf"{_STAMP}(?:ERROR|FATAL|CRITICAL|PANIC|SEVERE)\b(?!\s+(?:level|messages|codes?)\b)\]?(?!\s*[:=]?\s*(?:{_NOTHING}))"
     ),
     re.compile(
-        rf"{_STAMP}(?:error|fatal|exception|panic|failed|failure)(?:\[\w+\])?\]?:(?!\s*(?:{_NOTHING}))", _ANY_CASE
+        rf"{_STAMP}(?:error|exception|panic|failed|failure|fatal(?!:\s*\d))(?:\[\w+\])?\]?:(?!\s*(?:{_NOTHING}))",
+        _ANY_CASE,
     ),
-    re.compile(r"(?:npm ERR!|E: |FAILED\b(?! *[:=]? *0)|Killed\s*$)"),
+    # of a program, or of a place in a file
+    re.compile(
+        rf"\s*\S{{1,200}}:\s+(?:fatal |internal )?error(?:\s+[A-Z]{{1,8}}\d{{2,6}})?:(?!\s*(?:{_NOTHING}))", _ANY_CASE
+    ),
+    re.compile(r"\s*(?:fatal )?error [A-Z]{1,8}\d{2,6}: \S", _ANY_CASE),
+    re.compile(r"(?:npm ERR!|E: [A-Z]|FAILED\b(?! *[:=]? *0)|Killed\s*$)"),
     re.compile(
         r"\s*(?:failed to|error (?:executing|response|while|in|when|loading|reading|opening|connecting)) \w", _ANY_CASE
     ),
@@ -47,11 +54,16 @@ _BEGINNINGS = [
 
 # what stands anywhere on a line, with a place or a value that only a failure has
 _STATUS = r"5\d\d\b(?!\s*(?:[munµ]?s\b|sec|min|rows?|items?|bytes?|[kMG]?i?B\b|%|[:=.]\d))"
+_STATUS += r"(?![^.:;]{0,40}\b(?:means?|indicates?)\b)"
+_SERVER = r"(?:\b(?:upstream|server|service|endpoint|api|gateway|proxy|backend|host|site|page|request|url)|\bhttps?://\S{1,200})"
 _TELLING = [
     re.compile(r'\bHTTP/\d(?:\.\d)?"?\s+5\d\d\b'),
     re.compile(rf"\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+\S+\s+(?:->|=>|→)?\s*{_STATUS}"),
+    re.compile(rf"(?:^|\b(?:HTTP|server) |<)response\s*[:=]?\s*[\[(]?{_STATUS}", _ANY_CASE),
+    re.compile(r"\b[45]\d\d (?:client|server) error\b(?!\s+means?\b)", _ANY_CASE),
     re.compile(
-        rf"(?:\b(?:HTTP(?:[ _-]?error|[ _-]?status)?|status(?:[ _]?code)?|response|returned error|server error)\b)"
+        rf"(?:\b(?:HTTP(?:[ _-]?error|[ _-]?status)?|status(?:[ _]?code)?|response[ _](?:code|status)|returned error"
+        rf"|server error)\b)"
         rf"""["']?\s*(?:code\b)?\s*[:=]?\s*[\["'(]*{_STATUS}""",
         _ANY_CASE,
     ),
@@ -59,32 +71,56 @@ _TELLING = [
     re.compile(r"""["'](?:status|state|result|outcome)["']\s*:\s*["'](?:error|fail(?:ed|ure)?)["']""", _ANY_CASE),
     re.compile(r"""["'](?:success|succeeded|ok)["']\s*:\s*false\b""", _ANY_CASE),
     re.compile(
-        r"\b(?:returned|responded with|answered(?: with)?|got)\s+(?:an? |HTTP )*50[0-4]\s*[.,;)]?\s*$", _ANY_CASE
+        rf"(?:{_SERVER}\s+(?:has )?(?:returned|answered(?: with)?|got)|\bresponded with)"
+        r"\s+(?:an? |HTTP )*50[0-4]\s*[.,;)]?\s*$",
+        _ANY_CASE,
     ),
     re.compile(r"(?:^|[\]:>])\s*error [1-9]\d{0,3}\b(?!\.\d)", _ANY_CASE),
     re.compile(
-        r"""\b(?:status|health|state)["']?\s*[:=]\s*["']?(?:down|unhealthy|unreachable|failing)\b""", _ANY_CASE
+        r"""\b(?:status|health|state)["']?\s*[:=]\s*["']?(?:down(?!\s+(?:by\s+)?\d)|unhealthy|unreachable|failing)\b""",
+        _ANY_CASE,
     ),
     re.compile(r"\bnon-?zero exit\b", _ANY_CASE),
     re.compile(
-        r"\b(?:exit(?:ed)?(?:\s+with)?(?:[\s_]+(?:code|status))?|return_?code)\b\s*[:=]?\s*-?[1-9]\d{0,2}\b(?!\.\d)",
+        r"\b(?:exit(?:ed)?(?:\s+with)?[\s_]+(?:code|status)|exit(?:ed)?\s+with|exited|exit(?=\s*[:=])|return_?code)\b"
+        r"\s*[:=]?\s*-?[1-9]\d{0,2}\b(?!\.\d)",
         _ANY_CASE,
     ),
     re.compile(r"\b(?:failed|failures|errors)\s*[:=]\s*[1-9]", _ANY_CASE),
 ]
 
-# what is said of a failure in words; what stands before it may take it back
-_PHRASES = re.compile(
-    r"\b(?:permission denied|access (?:is )?denied|timed out"
-    r"|time-?out (?:expired|exceeded|reached|after|while|waiting|error)|deadline exceeded"
-    r"|connection (?:was )?(?:refused|reset|aborted|closed unexpectedly|failed|lost)|no such file or directory"
-    r"|command not found|segmentation fault|core dumped|out of memory|no space left on device|could not resolve"
-    r"|could not connect|(?:unable|failed) to connect|name or service not known|unhandled exception|syntax error"
-    r"|build failed|service (?:temporarily )?unavailable|bad gateway|gateway time-?out|internal server error"
-    r"|40[137] (?:unauthorized|forbidden|proxy authentication)|408 request time-?out|429 too many requests"
-    r"|[1-9][\d,]* (?:failed|failures?|errors?)\b)",
-    _ANY_CASE,
-)
+# what is said of a failure in words; what stands before it or behind it may take it back
+_SAID = [
+    r"permission denied",
+    r"access (?:is )?denied",
+    r"timed out",
+    r"time-?out (?:expired|exceeded|reached|after|while|waiting|error)",
+    r"deadline exceeded",
+    r"connection (?:was )?(?:refused|reset|aborted|closed unexpectedly|failed|lost)",
+    r"no such file or directory",
+    r"command not found",
+    r"segmentation fault",
+    r"core dumped",
+    r"out of memory",
+    r"no space left on device",
+    r"could not (?:resolve|connect)",
+    r"(?:unable|failed) to connect",
+    r"name or service not known",
+    r"unhandled exception",
+    r"syntax error",
+    r"(?:operation|log-?in|sign-?in|authentication|request|query|command|task|job|tests?|build|compilation|installation"
+    r"|deployment|migration|upload|download|import|export|transaction|validation|lookup|handshake|checks?) failed",
+    r"errors? (?:has |have )?occurred",
+    r"service (?:temporarily )?unavailable",
+    r"bad gateway",
+    r"gateway time-?out",
+    r"internal server error",
+    r"40[137] (?:unauthorized|forbidden|proxy authentication)",
+    r"408 request time-?out",
+    r"429 too many requests",
+    r"[1-9][\d,]* (?:failed|failures?|errors?)",
+]
+_PHRASES = re.compile(rf"\b(?:{'|'.join(_SAID)})\b", _ANY_CASE)
 _TAKEN_BACK = re.compile(
     r"\b(?:no|not|never|without|zero|0|none|nothing|if|when|whenever|unless|whether|should|would|could|may|might|can"
     r"|how to|avoids?|prevents?|handles?|handled|handling|ignored?|expected|fix|fixed|fixes|resolved?|solved?|means?"
@@ -92,7 +128,10 @@ _TAKEN_BACK = re.compile(
     _ANY_CASE,
 )
 _EXPLAINED = re.compile(
-    r"\s*(?:[:=]\s*(?:0|none|false|no)\b|errors? (?:is|are|means?)\b|means?\b|is (?:raised|returned)\b)", _ANY_CASE
+    r"\s*(?:[:=]\s*(?:0|none|false|no)\b|errors? (?:is|are|means?)\b|means?\b|is (?:raised|returned)\b"
+    r"|(?:\w+ )?(?:(?:is|are|was|were|has been|have been) )?"
+    r"(?:fixed|resolved|solved|corrected|blocked|prevented|avoided)\b)",
+    _ANY_CASE,
 )
 
 _CODE = re.compile(
@@ -100,7 +139,16 @@ _CODE = re.compile(
     r"""|import |from \w+ import|assert |print\(|\w*log(?:ger|ging)?\.\w+\(|#|//|\*|>>>|@\w"""
     r"""|[\w.\[\]]+\s*=\s*(?:["'(\[{]|\w+\())"""
 )
-_BARE = re.compile(r"\s*50[0-4]\s*")  # a status by itself, as a tool returns it
+# a title with the name of its site, or a link: what a search found, and not what happened
+_SITE = (
+    r"(?:Stack ?(?:Overflow|Exchange)|Super User|Server Fault|Ask Ubuntu|GitHub|GitLab|Reddit|Quora|Medium|Wikipedia"
+    r"|YouTube|Docs|Documentation|Forums?|Community|Blog|[\w-]{1,60}\.(?:com|org|net|io|dev))"
+)
+_TITLE = re.compile(
+    rf"\s[-|\u2013\u2014\u00b7]\s(?:[\w']{{1,30}}\s){{0,3}}{_SITE}(?:\]\(\S*\))?\s*$"
+    r"|^[\s\d.)*#-]{0,20}\[.*\]\(https?://\S*\)\s*$"
+)
+_BARE = re.compile(r"\s*(?:50[0-4]|(?i:error|failed|failure)[.!]?)\s*")  # by itself, as a tool returns it
 _FRAME = re.compile(r"Execution logs:|Last output from code snippet:|\[ALERT\]|None\s*$", re.MULTILINE)
 
 
@@ -129,6 +177,8 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _tells(line: str) -> bool:
+    if _TITLE.search(line):
+        return False
     if any(sign.match(line) for sign in _BEGINNINGS):
         return True
     if _CODE.match(line):

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from smolagents_memory import __version__
 from smolagents_memory._errors import SmolagentsMemoryError
-from smolagents_memory.database.passwords import shown
+from smolagents_memory.database.passwords import shown, shown_url
 
 
 class _Commands(TyperGroup):
@@ -90,7 +90,7 @@ def command(name: str) -> Callable[[Command], Command]:
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong and leave with exit code 1."""
-    message = named(message)  # whoever it is that says it
+    message = shown(message)  # whoever it is that says it
     Console(stderr=True, soft_wrap=True).print(
         Text("error: ", style="bold red").append(Text(message, style="default"))
     )
@@ -99,9 +99,7 @@ def fail(message: str) -> NoReturn:
 
 def named(storage: str) -> str:
     """A place as it may be shown: without its password."""
-    from smolagents_memory.database.passwords import shown
-
-    return shown(storage)
+    return shown_url(storage)
 
 
 def console() -> Console:

@@ -304,10 +304,13 @@ def decay(
 
     Example: smolagents-memory decay
     """
+    if purge:
+        app.confirm(
+            "Memories that have faded will be put away, and those whose grace period is over deleted for good. Go "
+            "ahead?",
+            yes,
+        )
     with _memory(storage, scope) as memory:
         archived = memory.decay()
-        purged: list[str] = []
-        if purge:
-            app.confirm("Memories whose grace period is over will be deleted for good. Go ahead?", yes)
-            purged = memory.purge()
+        purged = memory.purge() if purge else []
     app.tell(f"{len(archived)} archived, {len(purged)} deleted.", {"archived": archived, "purged": purged}, as_json)

@@ -52,11 +52,12 @@ class Opened:
     def of(cls, place: Place) -> Opened:
         """The one for a place in this process."""
         with cls.opening:
-            opened: Opened | None = place.__dict__.get("_opened") if place.in_ram else cls.by_key.get(place.key)
+            held = (place.first or place).__dict__
+            opened: Opened | None = held.get("_opened") if place.in_ram else cls.by_key.get(place.key)
             if opened is None:
                 opened = cls(place)
                 if place.in_ram:
-                    place.__dict__["_opened"] = opened
+                    held["_opened"] = opened
                 else:
                     cls.by_key[place.key] = opened
             if not place.in_ram:

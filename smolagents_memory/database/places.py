@@ -6,13 +6,14 @@ import os
 import re
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import SplitResult, urlsplit
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from smolagents_memory._errors import PlaceError
 from smolagents_memory.database.envelope import Cipher
-from smolagents_memory.database.passwords import shown
+from smolagents_memory.database.passwords import shown, shown_url
 
 
 Durability = Literal["power", "process"]
@@ -28,9 +29,10 @@ class Place:
     Args:
         path_or_url: A folder, which gets a file `memory.db`; a file (one that is there, or whose name ends in .db,
             .sqlite or .sqlite3); a database URL (`sqlite:///folder/memory.db`, `postgresql://user:password@host/name`);
-            None or `sqlite://` for RAM, where each place is one of its own.
-        durability: "power": what was acknowledged survives a power cut. "process": it survives the death of the
-            process; faster where the disk is slow.
+            None or `sqlite://` for RAM, where each place is one of its own; or another Place, for the same one with
+            what is said of it here.
+        durability: "power" (the default): what was acknowledged survives a power cut. "process": it survives the death
+            of the process; faster where the disk is slow.
         seal: A cipher (see `Cipher`) through which every value goes on its way to the database and back. The words of
             the full text, keys, names and vectors do not.
         redact: Kept for what takes personal data out before it is written; this version refuses it.
@@ -43,27 +45,29 @@ class Place:
 
     def __init__(
         self,
-        path_or_url: str | os.PathLike[str] | URL | None = None,
+        path_or_url: str | os.PathLike[str] | URL | Place | None = None,
         *,
-        durability: Durability = "power",
+        durability: Durability | None = None,
         seal: Cipher | None = None,
         redact: None = None,
     ) -> None:
-        if durability not in ("power", "process"):
+        if durability not in (None, "power", "process"):
             raise PlaceError(f'durability is "power" or "process", not {durability!r}')
         if seal is not None and not isinstance(seal, Cipher):
             raise PlaceError(f"seal is an object with seal and open, not {seal!r:.80}")
         if redact is not None:
             raise PlaceError("this version redacts nothing: take out of a text what is private before you hand it on")
-        self.url = _url(path_or_url)
-        self.durability: Durability = durability
-        self.seal = seal
+        given = path_or_url if isinstance(path_or_url, Place) else None
+        self.url: URL = given.url if given else _url(path_or_url)  # type: ignore[arg-type]
+        self.durability: Durability = durability or (given.durability if given else "power")
+        self.seal: Cipher | None = seal if seal is not None or given is None else given.seal
+        self.first: Place | None = given and (given.first or given)  # in RAM it has what both of them have open
 
     @classmethod
     def of(cls, given: Any, durability: Durability | None = None) -> Place:
         """The place itself, or one made of what names it."""
         if not isinstance(given, Place):
-            return cls(given, durability=durability or "power")
+            return cls(given, durability=durability)
         if durability not in (None, given.durability):
             raise PlaceError(
                 f"{given!r} has durability {given.durability!r}, and here {durability!r} was asked for; say it once, "
@@ -98,6 +102,32 @@ class Place:
         return f"Place({str(self)!r})"
 
 
+def path_named(named: str) -> str:
+    """The absolute path of a text, ~ being its user's home. What looks like a URL is refused, not made a folder."""
+    if _is_nearly_a_url(named):
+        raise PlaceError(
+            f"what was given looks like a URL, but is none; {_SPELLED}. A folder of that name is ./… Nothing was "
+            "opened"
+        )
+    return os.path.abspath(os.path.expanduser(named))
+
+
+def split_url(url: str) -> SplitResult:
+    """The parts of a URL of a store. Where nobody can tell its password from its host it is refused."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # which says what stands there
+        parts = None
+    beyond = re.sub(r"^[^/?#]*", "", url.partition("://")[2])
+    if parts is None or (":" in parts.netloc and "@" in _without_options(beyond)):
+        raise PlaceError(
+            f"{_scheme(url)} names no host that can be told from a name and a password; after the slashes a URL looks "
+            f"like user:password@host:6379. {_ESCAPED}. Nothing was opened"
+        )
+    return parts
+
+
 def _url(given: str | os.PathLike[str] | URL | None) -> URL:
     if given is None:
         return make_url("sqlite://")
@@ -110,44 +140,56 @@ def _url(given: str | os.PathLike[str] | URL | None) -> URL:
         named = ""
     if not isinstance(named, str) or not named.strip() or "\0" in named:
         raise PlaceError(
-            f"{shown(f'{given!r:.80}')} names no place; a place is a folder, a file, a database URL, or None for RAM. "
-            "Nothing was opened"
+            f"{shown_url(repr(given)):.80} names no place; a place is a folder, a file, a database URL, or None for "
+            "RAM. Nothing was opened"
         )
     if "://" not in named:
-        if _NEARLY.match(named):
-            raise PlaceError(
-                f"what was given looks like a URL, but is none; {_SPELLED}. A folder of that name is ./… Nothing was "
-                "opened"
-            )
-        path = os.path.abspath(named)
+        path = path_named(named)
         is_file = path.endswith(_SUFFIXES) or os.path.isfile(path)
         return URL.create("sqlite", database=path if is_file else os.path.join(path, FILE))
-    scheme = named.partition("://")[0]
     try:
         url = make_url(named)
     except (ArgumentError, ValueError):
-        raise PlaceError(f"{scheme}://… is no database URL; {_SPELLED}") from None
-    if url.get_backend_name() != "sqlite" and _has_stray_at(named):
+        raise PlaceError(f"{_scheme(named)} is no database URL; {_SPELLED}") from None
+    if url.get_backend_name() != "sqlite" and _is_ambiguous(named):
         raise PlaceError(
-            f"the name or the password in {scheme}://… holds an @ that stands for itself, so that nobody can tell "
-            "where the host begins: write it as %40 (and / as %2F, : as %3A). Nothing was opened"
+            f"an @ in {_scheme(named)} stands for itself, so that nobody can tell where the host begins. {_ESCAPED}. "
+            "Nothing was opened"
         )
     return _supported(url)
 
 
 _SPELLED = "it looks like sqlite:///folder/memory.db or postgresql://user:password@host/database"
-# a scheme without its slashes, a login without its scheme, or what libpq calls a connection string
-_NEARLY = re.compile(
-    r"(postgres(ql)?|redis|rediss|mysql|sqlite|https?|chroma)(\+\w+)?:|[^/\\]+:[^/\\]*@|.*\bpassword\s*=",
-    re.IGNORECASE,
-)
+_ESCAPED = "In a name, a password or an option write @ as %40, / as %2F, : as %3A, ? as %3F, [ as %5B"
+_SCHEME = re.compile(r"(postgres(ql)?|redis|rediss|mysql|sqlite|https?|chroma)(\+\w+)?(:|//)", re.IGNORECASE)
+_PATH = re.compile(r"(\.{0,2}|~)[/\\](?![/\\])")  # not the two slashes of a URL without its scheme
 
 
-def _has_stray_at(named: str) -> bool:
-    """Whether more than one @ could end the name and the password, none of them in an option of their own."""
-    place, _, query = named.partition("?")
-    options = all(re.fullmatch(r"\w+=[^=]*", each) for each in query.split("&"))
-    return (place if options or not query else named).count("@") > 1
+def _scheme(url: str) -> str:
+    """What a URL begins with, as it may be shown: of a malformed one that may be a password."""
+    scheme = url.partition("://")[0]
+    return f"{scheme}://…" if re.fullmatch(r"[\w+.-]{1,40}", scheme) else "what was given"
+
+
+def _is_nearly_a_url(named: str) -> bool:
+    """A scheme without its slashes, a login without its scheme, or what libpq calls a connection string."""
+    if "://" in named or re.search(r"\bpassword\s*=", named, re.IGNORECASE):
+        return True
+    is_path = _PATH.match(named) or (os.path.isabs(named) and not named.startswith("//"))
+    return not is_path and bool(_SCHEME.match(named) or -1 < named.find(":") < named.rfind("@"))
+
+
+def _is_ambiguous(named: str) -> bool:
+    """Whether more than one @ could end the name and the password, or the only one may stand in an option."""
+    rest = named.partition("://")[2]
+    login = re.match(r"[^:/]*(:[^@]*)?@", rest)  # as SQLAlchemy takes it
+    return _without_options(rest).count("@") > 1 or bool(login and re.search(r"\?[\w.-]+=", login[0]))
+
+
+def _without_options(url: str) -> str:
+    """A URL without what follows its question mark, where those are options: an @ may stand in one of them."""
+    place, _, query = url.partition("?")
+    return place if all(re.fullmatch(r"\w+=[^=]*", each) for each in query.split("&")) else url
 
 
 def _supported(url: URL) -> URL:
@@ -165,6 +207,6 @@ def _supported(url: URL) -> URL:
     if "plugin" in url.query:
         raise PlaceError("a place's URL names no plugin of SQLAlchemy. Nothing was opened")
     if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
-        path = os.path.abspath(str(url.database))
+        path = os.path.abspath(os.path.expanduser(str(url.database)))
         return url.set(database=os.path.join(path, FILE) if os.path.isdir(path) else path)
     return url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 
 
 def document_of(text_or_path: Any, source: str | None, path: Any) -> tuple[str, str]:
-    """The text of a document and what it is called, from what `remember_document` was given."""
+    """The text of a document and what it is called, from what `remember_document` was given.
+
+    What nobody named is called by what no other document is: a text by itself, a file by its path as it was given.
+    """
     if (text_or_path is None) == (path is None):
         raise UnsupportedValueError("give a text, or a file as path=…, and not both; nothing was changed")
     if not isinstance(source, (str, type(None))):
@@ -26,12 +30,15 @@ def document_of(text_or_path: Any, source: str | None, path: Any) -> tuple[str, 
     if isinstance(text_or_path, str):
         if _is_file(text_or_path):
             logger.warning("%r was kept as a text; to keep the file of that name: path=%r", *[text_or_path] * 2)
-        return text_or_path, source or "document"
+        return (
+            text_or_path,
+            source or f"document {sha256(text_or_path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}",
+        )
     given = text_or_path if path is None else path
     if not isinstance(given, (str, os.PathLike)):
         raise UnsupportedValueError(f"a document is a text or the path of a file, not {given!r:.80}")
     file = Path(given)
-    return _read(file), source or file.name
+    return _read(file.expanduser()), source or file.as_posix()
 
 
 def _is_file(text: str) -> bool:

@@ -272,8 +272,8 @@ class EnhancedAgentMemory(Holdings, ObservedMemory):
     ) -> list[str]:
         """Keep a document in parts that stay neighbours: a hit in one lends weight to those beside it.
 
-        A `str` is the text itself; a file is a `Path`, or given as `path=`. What was kept of `source` (the file's
-        name if left out) is replaced as a whole, or not at all.
+        A `str` is the text itself; a file is a `Path`, or given as `path=`. What was kept of `source` is replaced as a
+        whole, or not at all. If left out it is the file's path as it is given here, or made of the text.
         """
         return self.long_term.remember_document(*document_of(text_or_path, source, path))
 

@@ -40,13 +40,17 @@ def evaluate(memory: Any, cases: Iterable[tuple[str, str | Iterable[str]]], k: i
     >>> evaluate(memory, [("What is the cat's name?", [key])]).recall
     1.0
     """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UnsupportedValueError(f"k is how many results are looked at, a whole number from 1, not {k!r:.40}")
+    if not isinstance(cases, Iterable):
+        raise UnsupportedValueError(f"cases are pairs of a query and the keys that it should find, not {cases!r:.80}")
     ask = memory.recall if hasattr(memory, "recall") else memory.search
     shares, firsts, times = [], [], []
     for query, expected in map(_case, cases):
         start = time.perf_counter()
         found = [hit.key for hit in ask(query, k)]
         times.append((time.perf_counter() - start) * 1000)
-        shares.append(len(expected & set(found)) / len(expected) if expected else 1.0)
+        shares.append(len(expected & set(found)) / len(expected))
         firsts.append(next((1 / place for place, key in enumerate(found, 1) if key in expected), 0.0))
     count, times = len(times), sorted(times) or [0.0]
     recall, hits, mrr = (sum(each) / max(1, count) for each in (shares, [first > 0 for first in firsts], firsts))
@@ -59,7 +63,7 @@ def _case(case: Any) -> tuple[str, set[str]]:
     if isinstance(case, (tuple, list)) and len(case) == 2:
         query, keys = case
         expected: set[Any] = {keys} if isinstance(keys, str) else set(keys) if isinstance(keys, Iterable) else {None}
-        if isinstance(query, str) and all(isinstance(key, str) for key in expected):
+        if isinstance(query, str) and expected and all(isinstance(key, str) and key for key in expected):
             return query, expected
     raise UnsupportedValueError(
         f'a case is a query and the keys that it should find, ("…", ["key"]), so cases are pairs; not {case!r:.80}'

@@ -37,7 +37,7 @@ class Holdings:
         return self.long_term.count(where, archived=archived)
 
     def scopes(self) -> list[ScopeInfo]:
-        """The scopes that are in this place, with how many memories each has; of a store of your own, its one.
+        """The scopes that have memories here, archived ones too, and how many; of a store of your own, its one.
 
         >>> from smolagents_memory import EnhancedAgentMemory
         >>> [(each.scope, each.memories) for each in EnhancedAgentMemory(vector=False).scopes()]

@@ -309,7 +309,9 @@ class Learning(Listener):
         if self._reflector is not None and asking:
             read = all_read((task, *run))
             mark = {"origin": "tool", "tools": read} if read else {"origin": "agent"}
-            found += [{**lesson, **mark} for lesson in self._reflector(task, run, clean)]
+            lessons = [{**lesson, **mark} for lesson in self._reflector(task, run, clean)]
+            # without what recall brought in, nothing may be left of one
+            found += [each for each in lessons if not isinstance(each.get("text"), str) or each["text"].strip()]
         found = [{**item, "made_of": self._made_of(item)} for item in found]
         solved = outcome(run)[0] is not None
         items = [{**item, "source": source, "meta": {**item.get("meta", {}), "solved": solved}} for item in found]

@@ -175,6 +175,8 @@ class LongTerm:
             raise UnsupportedValueError("update takes a text, metadata, or both; nothing was changed")
         if text is not None and not isinstance(text, str):
             raise UnsupportedValueError(f"a memory is a text, not {text!r:.80}; nothing was changed")
+        if text is not None:
+            _said(text, "changed")
         kept = None if meta is None else checked_meta(meta)
         if kept is not None:
             pack(kept, "metadata")
@@ -283,7 +285,7 @@ class LongTerm:
             raise UnsupportedValueError(
                 f"a kind is a text of whole characters, such as 'failure', not {kind!r:.40}; nothing was written"
             )
-        key, text, meta = given.get("key"), str(given["text"]), checked_meta(given.get("meta"))
+        key, text, meta = given.get("key"), _said(given["text"], "written"), checked_meta(given.get("meta"))
         pack(meta, "metadata")
         origin, trust, made = provenance_in(given)
         record = Record(
@@ -291,6 +293,13 @@ class LongTerm:
             source, float(importance), now, now, origin=origin, trust=trust, made_of=made,
         )  # fmt: skip
         return record, key is not None
+
+
+def _said(text: str, done: str) -> str:
+    """A text that says something."""
+    if not text.strip():
+        raise UnsupportedValueError(f"a memory is a text that says something, not {text!r:.40}; nothing was {done}")
+    return str(text)
 
 
 def _as_memory(record: Record) -> Memory:

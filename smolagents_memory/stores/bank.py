@@ -154,11 +154,11 @@ class Bank:
             return int(connection.execute(select(func.count()).select_from(tables.items).where(*theirs)).scalar() or 0)
 
     def scopes(self) -> list[ScopeInfo]:
-        """All scopes that are in the place, by name."""
+        """All scopes that have memories in the place, by name."""
         away = func.sum(case((_items.archived.is_not(None), 1), else_=0))
         table = tables.scopes.c
         statement = select(table.name, func.count(_items.id).label("all"), away.label("away")).group_by(table.name)
-        joined = statement.outerjoin(tables.items, _items.scope_id == table.id).order_by(table.name)
+        joined = statement.join(tables.items, _items.scope_id == table.id).order_by(table.name)
         with self.database.reading() as connection:
             rows = connection.execute(joined.select_from(tables.scopes)).all()
         return [ScopeInfo(scope_of(row.name), row.all - int(row.away or 0), int(row.away or 0)) for row in rows]

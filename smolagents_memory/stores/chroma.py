@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic
-from urllib.parse import urlsplit
 
 from smolagents_memory._errors import (
     EmbeddingError,
@@ -17,6 +16,7 @@ from smolagents_memory._errors import (
 )
 from smolagents_memory._log import logger
 from smolagents_memory.database.many import chunks
+from smolagents_memory.database.places import path_named, split_url
 from smolagents_memory.search.chroma_folder import ChromaFolder, Guarded, asked_of_chroma, chroma_folder
 from smolagents_memory.search.embedding import Vectors, default_embedder, resolved_embedder
 from smolagents_memory.search.parts import best_of_parts
@@ -68,7 +68,9 @@ class VectorMemoryStore(MemoryStore[Value], Generic[Value]):
             raise UnsupportedValueError("give one of path, url, cloud and client")
         if any(isinstance(given, str) and not given.strip() for given in (path, url)):
             raise PlaceError("an empty text names no folder and no server; nothing was opened")
-        self._folder: ChromaFolder | None = chroma_folder(path) if path is not None else None
+        if url is not None:
+            split_url(_with_scheme(url))
+        self._folder: ChromaFolder | None = chroma_folder(_path(path)) if path is not None else None
         self._elsewhere = not (url is None and cloud is None and client is None)  # whoever runs it has the files
         self._connect: Callable[[], Any] = lambda: Guarded(asked_of_chroma(_client, self._folder, url, cloud, client))
         self._held: tuple[Any, Any] | None = None  # the folder's client, and the collection it gave
@@ -267,7 +269,7 @@ def _client(folder: ChromaFolder | None, url: str | None, cloud: Mapping[str, An
 
     settings = Settings(_env_file=None, anonymized_telemetry=False)  # type: ignore[call-arg]
     if url is not None:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
+        parts = split_url(_with_scheme(url))
         return chromadb.HttpClient(
             host=parts.hostname or "localhost",
             port=parts.port or (443 if parts.scheme == "https" else 8000),
@@ -278,6 +280,16 @@ def _client(folder: ChromaFolder | None, url: str | None, cloud: Mapping[str, An
         return chromadb.CloudClient(**cloud)
     # all clients in RAM are one within a process, and refuse to be opened with settings unlike the first one's
     return chromadb.EphemeralClient(settings=Settings(_env_file=None))  # type: ignore[call-arg]
+
+
+def _with_scheme(url: str) -> str:
+    return url if "://" in url else f"http://{url}"
+
+
+def _path(given: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Where the folder is. A server is no folder, and the name of one would hold its password."""
+    named = os.fspath(given)
+    return path_named(named) if isinstance(named, str) else given
 
 
 def _named(client: Any, name: str, vectors: Vectors) -> Any:

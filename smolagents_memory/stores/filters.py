@@ -36,8 +36,8 @@ def compiled(where: Mapping[str, Any] | None) -> Check | None:
 def chosen(where: Mapping[str, Any]) -> Check:
     """What fits a filter by which something is to be deleted. One that does not say what is refused.
 
-    That is one which is true of everything by its form, and one that compares with something empty: this is what a
-    program makes of a choice that nobody made.
+    That is one which is true of everything by its form, or of every memory that merely lacks what it asks for, and one
+    that compares with something empty: this is what a program makes of a choice that nobody made.
 
     >>> chosen({"$not": {"$or": []}})
     Traceback (most recent call last):
@@ -49,6 +49,12 @@ def chosen(where: Mapping[str, Any]) -> Check:
         raise UnsupportedValueError(
             f"the filter {shown(where)} fits everything, and nothing was deleted; name what is to be forgotten, or "
             "say clear()"
+        )
+    if _fits_lacking(where) == 1:
+        raise UnsupportedValueError(
+            f"the filter {shown(where)} fits every memory that lacks what it asks for, and nothing was deleted; say "
+            "beside it what a memory must have, such as {'kind': 'fact', …} or {'n': {'$exists': True, '$ne': 5}}, or "
+            "look what it fits with items(where=…), and forget that by key"
         )
     return _as_check(verdict)
 
@@ -90,9 +96,7 @@ class _Reading:
             return _not(self.filter(wanted, depth + 1))
         if name.startswith("$"):
             raise UnsupportedValueError(f"where knows $and, $or and $not between filters, not {name:.80}")
-        if isinstance(wanted, Mapping) and wanted and all(str(key).startswith("$") for key in wanted):
-            return _all([self._test(name, operator, operand) for operator, operand in wanted.items()])
-        return self._test(name, "$eq", wanted)
+        return _all([self._test(name, operator, operand) for operator, operand in _operators(wanted).items()])
 
     def _test(self, name: str, operator: str, operand: Any) -> Verdict:
         test = _TESTS.get(operator)
@@ -109,6 +113,34 @@ class _Reading:
                 "that fits with items(where=…), and forget it by key"
             )
         return lambda meta: test(meta.get(name, _MISSING), operand)
+
+
+def _operators(wanted: Any) -> Mapping[str, Any]:
+    """What is asked of a field, by operators; a plain value asks for equality."""
+    if isinstance(wanted, Mapping) and wanted and all(str(key).startswith("$") for key in wanted):
+        return wanted
+    return {"$eq": wanted}
+
+
+def _fits_lacking(where: Mapping[str, Any], most: bool = True) -> float:
+    """Whether a filter that was read may fit a memory with nothing in any field: 1 yes, 0 no, 0.5 it asks for that.
+
+    Nothing is no value or None, whichever makes it fit: the most that a filter may say, and under a $not the least.
+    """
+    return min((_clause_fits_lacking(name, wanted, most) for name, wanted in where.items()), default=1.0)
+
+
+def _clause_fits_lacking(name: str, wanted: Any, most: bool) -> float:
+    if name in ("$and", "$or"):
+        parts = [_fits_lacking(each, most) for each in wanted]
+        return min(parts, default=1.0) if name == "$and" else max(parts, default=0.0)
+    if name == "$not":
+        return 1 - _fits_lacking(wanted, not most)
+    bound = max if most else min
+    return min(
+        0.5 if operator == "$exists" else float(bound(_TESTS[operator](value, operand) for value in (_MISSING, None)))
+        for operator, operand in _operators(wanted).items()
+    )
 
 
 def _as_check(verdict: Verdict) -> Check:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.stores.base import MemoryStore
@@ -57,7 +58,9 @@ def is_store_url(given: Any) -> bool:
 
 
 def _scheme(url: str) -> str:
-    return url.split("://", 1)[0].lower() if "://" in url else ""
+    """What stands before the first ://; of a malformed URL that is no scheme, but may be a password."""
+    found = re.match(r"\w[\w+.-]*(?=://)", url)
+    return found[0].lower() if found else ""
 
 
 def _from_entry_point(scheme: str) -> Opener | None:
@@ -79,18 +82,26 @@ def _opener(module: str, name: str, *, by_url: bool = True) -> Opener:
 
 
 def _redis(url: str, **options: Any) -> MemoryStore[Any]:
+    from smolagents_memory.database.places import split_url
     from smolagents_memory.stores.redis import RedisStore
 
-    parts = urlsplit(url)
+    parts = split_url(url)
     query = dict(parse_qsl(parts.query))
     if "ttl" in query:
-        options.setdefault("ttl", float(query.pop("ttl")))
+        options.setdefault("ttl", _seconds(query.pop("ttl")))
     if "prefix" in query:
         options.setdefault("prefix", query.pop("prefix"))
-    rest = "&".join(f"{name}={value}" for name, value in query.items())
+    rest = urlencode(query)
     # not urlunsplit, which makes unix:/path of unix:///path
     address = f"{parts.scheme}://{parts.netloc}{parts.path}"
     return RedisStore(f"{address}?{rest}" if rest else address, **options)
+
+
+def _seconds(ttl: str) -> float:
+    try:
+        return float(ttl)
+    except ValueError:
+        raise UnsupportedValueError(f"ttl is a number of seconds, not {ttl!r:.80}: redis://host?ttl=60") from None
 
 
 def _chroma(url: str, **options: Any) -> MemoryStore[Any]:

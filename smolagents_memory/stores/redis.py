@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic
 
-from smolagents_memory._errors import MissingExtraError, StoreFormatError, StoreUnavailableError, UnsupportedValueError
+from smolagents_memory._errors import (
+    MissingExtraError,
+    PlaceError,
+    StoreFormatError,
+    StoreUnavailableError,
+    UnsupportedValueError,
+)
 from smolagents_memory.codec.plain_json import unpack
 from smolagents_memory.database.envelope import as_key, from_key
+from smolagents_memory.database.places import split_url
 from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, checked_key, entries
 from smolagents_memory.stores.kept import Kept, found
 
@@ -156,10 +163,11 @@ def _client(url: str) -> Any:
         import redis
     except ImportError as error:
         raise MissingExtraError("RedisStore", "redis") from error
+    split_url(url)
     try:
         return redis.Redis.from_url(url)
     except (redis.RedisError, OSError, ValueError, TypeError, AttributeError):  # which may say what stands in it
-        raise UnsupportedValueError(
+        raise PlaceError(
             "what was given is no URL of Redis; it looks like redis://user:password@host:6379/0, rediss://… or "
             "unix:///path/redis.sock, with %40 for an @ in the password and %2F for a /"
         ) from None

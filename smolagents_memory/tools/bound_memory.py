@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.engine import URL
 
 from smolagents_memory._errors import ToolStateError, UnsupportedValueError
-from smolagents_memory.database.passwords import has_password, shown
+from smolagents_memory.database.passwords import has_password, shown_url
 from smolagents_memory.database.places import Place
 from smolagents_memory.memory.arguments import opened_keeper
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
@@ -88,8 +88,8 @@ def _spelled(place: str | os.PathLike[str] | Place | URL) -> str:
     named = _named(place)
     if has_password(named):
         raise ToolStateError(
-            f"the password in {shown(named)} would be written into the saved tool, for everybody to read; build the "
-            "tool from a URL without one, and let the driver find it (~/.pgpass, PGPASSWORD)"
+            f"the password in {shown_url(named)} would be written into the saved tool, for everybody to read; build "
+            "the tool from a URL without one, and let the driver find it (~/.pgpass, PGPASSWORD)"
         )
     return named
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 from callback_runs import calling_agent, code_agent
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 from smolagents import Tool
 from smolagents.memory import ActionStep
 
 from smolagents_memory import AlertOnFailures
+from smolagents_memory.callbacks import failure_signs
 from smolagents_memory.testing import call, code
 
 
@@ -95,6 +99,30 @@ ORDINARY = [
     "# Error: this line is a comment",
     "LOG_LEVEL=ERROR",
     "INFO 0 errors",
+    "The query returned 502.",
+    "The population returned 500",
+    "Average response: 503",
+    "Take exit 5 on the highway",
+    "Exit 12 on the highway",
+    "Status: Down 3% today",
+    "5 errors fixed",
+    "3 errors were fixed.",
+    "12 failed attempts were blocked",
+    "HTTP 502 means bad gateway",
+    "HTTP 500 Internal Server Error means that the server failed",
+    "E: 12",
+    "E: drive is mounted",
+    "Fatal: 3, injured: 10",
+    "1. Permission denied (publickey) - Stack Overflow",
+    "2. ERROR: could not find a version - GitHub",
+    "[ssh - Connection refused - Ask Ubuntu](https://askubuntu.com/q/1)\n[Error: it broke](https://example.org/a)",
+    "No error occurred.",
+    "If an error occurred, it is in the log.",
+    "0 tests failed",
+    "None of the 3 tests failed.",
+    "Errors",
+    '{"ok": true}',
+    "The regime failed.",
     "2026-11-18 07:00:00 INFO started in 503 ms",
     "DEBUG error handler installed",
     "",
@@ -183,6 +211,40 @@ FAILURES = [
     "FAILED tests/test_a.py::test_b - assert 1 == 2",
     "Failed to open the page",
     "BUILD FAILED",
+    '{"ok": false}',
+    "{'succeeded': False}",
+    "ssh: web1: Name or service not known",
+    "SEVERE: the pool is exhausted",
+    "504 Gateway Time-out",
+    "The connection was lost.",
+    "connection closed unexpectedly",
+    "404 Client Error: Not Found for url: http://x/a",
+    'psql: error: connection to server at "db" failed',
+    "src/main.c:3:5: error: expected ';' before '}'",
+    "gcc: fatal error: cannot read the specs",
+    "error TS2304: Cannot find name 'x'.",
+    "src/a.ts(3,5): error TS2304: Cannot find name 'x'.",
+    "Operation failed",
+    "The operation failed.",
+    "Login failed: wrong password",
+    "3 tests failed",
+    "An error occurred while fetching the page",
+    "Error",
+    "Execution logs:\nError!\nLast output from code snippet:\nNone",
+    "Service returned 503",
+    "psql: unable to connect to the server",
+    "Unhandled exception at 0x0042",
+    'near "FORM": syntax error',
+    "408 Request Timeout",
+    "GET http://shop/health returned 503",
+    "Response: 503",
+]
+
+
+SIGNS = [
+    *failure_signs._BEGINNINGS,
+    *failure_signs._TELLING,
+    *(re.compile(rf"\b(?:{each})\b", re.IGNORECASE) for each in failure_signs._SAID),
 ]
 
 
@@ -198,6 +260,21 @@ def test_ordinary_work_is_no_failure(observed: str) -> None:
 @pytest.mark.parametrize("observed", FAILURES)
 def test_a_failure_is_one(observed: str) -> None:
     assert counts(observed)
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: sign.pattern[:40])
+@settings(max_examples=30, suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_no_line_that_a_sign_matches_is_passed_over(sign: re.Pattern[str], data: st.DataObject) -> None:
+    positive = sign.pattern.replace(rf"(?!\s*(?:{failure_signs._NOTHING}))", "")  # of what it is not, none is made
+    line = data.draw(st.from_regex(re.compile(positive, sign.flags))) + data.draw(st.sampled_from(["", " it broke"]))
+    assume(sign.match(line) if sign in failure_signs._BEGINNINGS else sign.search(line))
+    assert failure_signs._MAYBE.search(line), line
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: sign.pattern[:40])
+def test_each_sign_is_one_of_a_failure_above(sign: re.Pattern[str]) -> None:
+    assert any(sign.search(line) for observed in FAILURES for line in failure_signs._lines(observed))
 
 
 def test_a_run_full_of_ordinary_work_sets_off_no_alert_and_failing_three_times_does() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from program import command
+
+from smolagents_memory import EnhancedAgentMemory, ForgettingCurve
 
 
 def as_json(*arguments: str, cwd: Path) -> Any:
@@ -102,9 +105,26 @@ def test_reindex_and_decay(place: Path) -> None:
     assert "0 archived" in command("decay", "--purge", "--yes", cwd=place).stdout
 
 
+def test_before_it_was_asked_nothing_is_put_away(tmp_path: Path) -> None:
+    long_ago = time.time() - 900 * 86400
+    with EnhancedAgentMemory(
+        tmp_path / "agent_memory", vector=False, forgetting=ForgettingCurve(every=0), clock=lambda: long_ago
+    ) as memory:
+        memory.remember("An old fact.")
+    refused = command("decay", "--purge", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "Nothing was done" in refused.stderr
+    with EnhancedAgentMemory(tmp_path / "agent_memory", vector=False, forgetting=ForgettingCurve(every=0)) as memory:
+        assert (memory.count(), memory.count(archived=True)) == (1, 0)
+    assert command("decay", "--purge", "--yes", cwd=tmp_path).returncode == 0
+    with EnhancedAgentMemory(tmp_path / "agent_memory", vector=False) as memory:
+        assert (memory.count(), memory.count(archived=True)) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["remember", ""], "says something"),
         (["search", "x", "--storage", "nowhere"], "there is no memory in 'nowhere'"),
         (["search", "x", "--scope", "ann"], "name=value"),
         (

@@ -28,11 +28,12 @@ from smolagents_memory import (
     SmolagentsMemoryError,
     SqlStore,
     ToolStateError,
+    UnsupportedValueError,
     VectorMemoryStore,
     open_store,
 )
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.passwords import shown
+from smolagents_memory.database.passwords import has_password, shown, shown_url
 from smolagents_memory.database.places import Place
 
 
@@ -63,6 +64,14 @@ MALFORMED = {
     "all of it": "postgresql://an/n:x@y/s3cret?t0psecret@127.0.0.1:1/name",
     "a port that is none": "postgresql://ann@127.0.0.1:s3cret/name",
     "one slash": "postgresql:/ann:s3cret@127.0.0.1/name",
+    "a port and an @ in an option": "postgresql://127.0.0.1:1/name?user=ann&password=x@s3cret",
+    "an @ in an option": "postgresql://127.0.0.1?user=ann&password=s3cret@x",
+    "no colon": "postgresql//ann:s3cret@127.0.0.1/name",
+    "no colon and no name": "postgresql//127.0.0.1/name?password=s3cret",
+    "no scheme and a slash": "ann:x/s3cret@127.0.0.1/name",
+    "no scheme and a backslash": "ann:x\\s3cret@127.0.0.1/name",
+    "slashes alone": "//ann:x/s3cret@127.0.0.1/name",
+    "another URL in it": "ann:s3cret@127.0.0.1/name?next=http://x",
     "no slash": "postgres:ann:s3cret@127.0.0.1/name",
     "no scheme": "ann:s3cret@127.0.0.1/name",
     "of libpq": "host=127.0.0.1 user=ann password=s3cret dbname=name",
@@ -75,6 +84,14 @@ STORES = {
     "redis": "redis://ann:s3cret@127.0.0.1:1/0?password=t0psecret",
     "a malformed one": "redis://ann:s3cret/t0psecret@127.0.0.1:1/0",
     "another malformed one": "redis://ann:x@127.0.0.1:s3cret/0",
+    "no address": "redis://:[s3cret@127.0.0.1/0",
+    "no address, in TLS": "rediss://:[s3cret@127.0.0.1/0",
+    "no address of a socket": "unix://:[s3cret@/x.sock",
+    "a socket": "unix://:x/s3cret@/x.sock",
+    "half of it a port": "redis://ann:12/s3cret@127.0.0.1:1/0",
+    "chroma without http": "chroma://ann:s3cret@127.0.0.1",
+    "chroma with a slash": "chroma+http://ann:x/s3cret@127.0.0.1:1",
+    "chroma without an address": "chroma+http://:[s3cret@127.0.0.1:1",
     "chroma": "chroma+http://ann:s3cret@127.0.0.1:1",
 }
 USES: dict[str, Callable[[Any], Any]] = {
@@ -121,11 +138,39 @@ def test_no_error_says_it(
 
 
 @pytest.mark.parametrize("named", STORES)
-def test_no_store_says_it(named: str, caplog: pytest.LogCaptureFixture) -> None:
-    if "redis" in STORES[named]:
+def test_no_store_says_it(
+    named: str, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if STORES[named].startswith(("redis", "unix")):
         pytest.importorskip("redis")
     for name in ("open_store", "EnhancedAgentMemory", "RecallTool", "Session", "SessionManager"):
         assert gives_away(told_by(USES[name], STORES[named], caplog)) == [], name
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "named", [each for each in STORES if each.startswith(("no address", "a socket", "half", "chroma w"))]
+)
+def test_a_malformed_url_of_a_store_is_no_place(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("redis")
+    for use in (open_store, USES["EnhancedAgentMemory"], USES["RecallTool"]):
+        with pytest.raises(PlaceError):
+            use(STORES[named])
+    with pytest.raises(PlaceError):
+        VectorMemoryStore(STORES[named])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_url_of_redis_keeps_its_options_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    redis = pytest.importorskip("redis")
+    asked: list[str] = []
+    monkeypatch.setattr(RedisStore, "__init__", lambda _, url, **options: asked.append(url))
+    open_store("redis://host/0?password=a%26b%3Dc&ttl=60")
+    assert redis.connection.parse_url(asked[0])["password"] == "a&b=c"
+    with pytest.raises(UnsupportedValueError, match="seconds"):
+        open_store("redis://host/0?ttl=soon")
 
 
 def test_no_object_says_it(reachable: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -198,6 +243,18 @@ def test_no_command_prints_it(reachable: str, tmp_path: Path) -> None:
             assert "Traceback" not in done.stderr, each
     named = command("migrate", "--storage", reachable, cwd=tmp_path).stdout
     assert "postgres:***@" in named
+    spaced = reachable.replace("s3cret", "s3cret t0psecret").replace("keyw0rd", "keyw0rd t0psecret")
+    for each in (
+        "migrate",
+        "backup b.db --yes",
+        "doctor",
+        "show nos",
+        "stats nos",
+        "delete nos",
+        "memories --scope a=b",
+    ):
+        done = command(*each.split(), "--storage", spaced, cwd=tmp_path)
+        assert gives_away(done.stdout + done.stderr) == [], each
 
 
 @pytest.mark.slow
@@ -223,8 +280,10 @@ def test_a_long_text_is_looked_through_in_proportion_to_its_length() -> None:
     took = []
     for length in (20_000, 200_000):
         begun = time.perf_counter()
-        for text in ("x" * length, "password" * (length // 8), "secret" + " " * length):
+        pieces = ("x", "password", "a://b:", "a://b:c ", "a://b:@", "://x:1 ", "secret=", "secret=a&", "?password=a&")
+        for text in ("secret" + " " * length, *("@" + piece * (length // len(piece)) + " @" for piece in pieces)):
             shown(text)
+            shown_url(text)
         took.append(time.perf_counter() - begun)
     assert took[1] < 40 * took[0] + 0.05
 
@@ -239,10 +298,37 @@ def test_a_long_text_is_looked_through_in_proportion_to_its_length() -> None:
         ("postgresql:/ann:pw@host/name", "postgresql:/ann:***@host/name"),
         ("sqlite:////home/a:b@c/memory.db", "sqlite:////home/a:b@c/memory.db"),
         ("max_tokens=100, nothing passes", "max_tokens=100, nothing passes"),
+        ("(postgresql://ann:p w@host/name) is no file", "(postgresql://ann:***@host/name) is no file"),
+        ("postgresql://ann:p\tw\nx@host/name", "postgresql://ann:***@host/name"),
+        ("'redis://host/0?password=p w&x=1' is none", "'redis://host/0?password=***&x=1' is none"),
+        ("redis://host/0?password=p&w&x=1", "redis://host/0?password=***&x=1"),
+        ("redis://host:6379/0?password=p@w&x=1", "redis://host:***&x=1"),
+        ("redis://:p&token=w@host/0", "redis://:***"),
+        ("redis://host:6379 is not there; ask ann@host", "redis://host:6379 is not there; ask ann@host"),
+        ("postgresql://ann:***@host cannot be read; ask b@c", "postgresql://ann:***@host cannot be read; ask b@c"),
     ],
 )
 def test_what_is_shown_of_a_url(text: str, is_shown: str) -> None:
     assert shown(text) == is_shown
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\n", " @ ", " & "])
+@pytest.mark.parametrize("url", ["postgresql://ann:{}@host/name", "redis://:{}@host/0", "redis://host/0?password={}"])
+def test_nothing_is_shown_of_a_password_with_a_blank_in_it(url: str, blank: str) -> None:
+    url = url.format(f"s3cret{blank}t0psecret")
+    assert gives_away(shown_url(url)) == []
+    assert has_password(url)
+    assert shown_url(url) == url.replace(f"s3cret{blank}t0psecret", "***")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://ann:{}@host/name", "redis://ann:{}@host/0", "redis://host/0?password={}"]
+)
+@pytest.mark.parametrize("blank", [" ", "\t", "\n"])
+def test_a_password_with_a_blank_in_it_is_not_saved_with_a_tool(url: str, blank: str, tmp_path: Path) -> None:
+    with pytest.raises(ToolStateError, match="password") as raised:
+        RecallTool(url.format(f"s3cret{blank}t0psecret")).save(tmp_path / "saved")
+    assert gives_away(str(raised.value)) == []
 
 
 def test_options_with_an_at_sign_are_no_part_of_the_password() -> None:
@@ -250,7 +336,11 @@ def test_options_with_an_at_sign_are_no_part_of_the_password() -> None:
         assert Place(url).url.query.get("user") in (None, "a@b")
     with pytest.raises(PlaceError, match="%40"):
         Place("postgresql://ann:p@w@host/name")
+    for url in ("postgresql://host:5432/name?user=a@b", "postgresql://host?user=a@b"):  # it begins where a login may
+        with pytest.raises(PlaceError, match="%40"):
+            Place(url)
     assert Place("postgresql://ann:p%40w@host/name").url.password == "p@w"
+    assert Place("postgresql://ann:p?w@host/name").url.password == "p?w"
 
 
 def test_an_empty_url_of_a_store_is_refused() -> None:

@@ -27,6 +27,7 @@ from smolagents_memory import (
     SqlStore,
     ToolStateError,
     UnsupportedValueError,
+    VectorMemoryStore,
     open_store,
 )
 from smolagents_memory.database.engine import Database
@@ -126,6 +127,41 @@ def test_a_folder_that_is_here_is_a_place(tmp_path: Path, monkeypatch: pytest.Mo
     """`Path("")` is what Python calls the folder one is in."""
     monkeypatch.chdir(tmp_path)
     assert Place(Path()).path == tmp_path / "memory.db" == Place(".").path
+
+
+def test_a_leading_tilde_is_the_home_of_who_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    for where in (
+        "~/notes",
+        Path("~/notes"),
+        "sqlite:///~/notes/memory.db",
+        URL.create("sqlite", database="~/notes/memory.db"),
+    ):
+        assert Place(where).path == home / "notes" / "memory.db"
+    for taker in ("open_store", "RememberTool", "SessionManager"):
+        TAKERS[taker]("~/notes")
+    VectorMemoryStore("~/vectors").close()
+    assert {path.name for path in home.iterdir() if path.is_dir()} == {"notes", "vectors"}
+    assert list(tmp_path.iterdir()) == [home]
+
+
+def test_a_folder_with_a_colon_and_an_at_sign_is_named_by_its_path(tmp_path: Path) -> None:
+    for where in (f"{tmp_path}/a:b@c", "./a:b@c", "../a:b@c", "ann@host/a:b"):
+        assert Place(where).path is not None
+
+
+def test_a_place_of_a_place_is_the_same_one_with_what_is_said_of_it(tmp_path: Path) -> None:
+    place = Place(tmp_path, durability="process")
+    assert (Place(place).key, Place(place).durability) == (place.key, "process")
+    assert Place(place, durability="power").durability == "power"
+    in_ram = Place()
+    with EnhancedAgentMemory(Place(Place(in_ram)), vector=False) as memory:
+        memory.remember("The key is under the mat.")
+    with EnhancedAgentMemory(in_ram, vector=False) as memory:
+        assert memory.count() == 1
 
 
 # -- stores by their URLs: wherever memories live ------------------------------------------------------------------

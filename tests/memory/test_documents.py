@@ -57,15 +57,42 @@ def test_a_text_that_is_the_name_of_a_file_is_kept_as_a_text(tmp_path, monkeypat
 
 @pytest.mark.parametrize("give", [lambda m, p: m.remember_document(p), lambda m, p: m.remember_document(path=str(p))])
 def test_a_path_is_a_path_or_named_so(tmp_path, give):
-    """Its name is the source unless another is given."""
+    """It is the source unless another is given."""
     path = tmp_path / "notes.txt"
     path.write_text("What is in the file.", encoding="utf-8-sig")
     memory = EnhancedAgentMemory(vector=False)
     (key,) = give(memory, path)
     record = memory.long_term.get(key)
-    assert (record.value, record.source) == ("What is in the file.", "notes.txt")
+    assert (record.value, record.source) == ("What is in the file.", path.as_posix())
     (key,) = memory.remember_document(path=path, source="handbook")
     assert memory.long_term.get(key).source == "handbook"
+
+
+def test_a_document_replaces_none_that_has_nothing_to_do_with_it(tmp_path, monkeypatch):
+    """Files of one name in two folders, and texts that nobody named."""
+    memory = EnhancedAgentMemory(vector=False)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "notes.txt").write_text(f"What is in folder {folder}.")
+        memory.remember_document(tmp_path / folder / "notes.txt")
+        memory.remember_document(f"What somebody pasted, {folder}.")
+    assert memory.count() == 4
+    (tmp_path / "two" / "notes.txt").write_text("It was written anew.")
+    memory.remember_document(path=str(tmp_path / "two" / "notes.txt"))
+    memory.remember_document("What somebody pasted, two.")
+    assert sorted(each.value for each in memory.items()) == [
+        "It was written anew.",
+        "What is in folder one.",
+        "What somebody pasted, one.",
+        "What somebody pasted, two.",
+    ]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    memory.remember_document("", source="nothing")
+    (key,) = memory.remember_document(path="one/notes.txt")
+    assert memory.get(key).source == "one/notes.txt"
+    (key,) = memory.remember_document(path="~/one/notes.txt")
+    assert memory.get(key).source == "~/one/notes.txt"
 
 
 def test_what_cannot_be_read_is_an_error_of_ours_and_nothing_is_lost(tmp_path):

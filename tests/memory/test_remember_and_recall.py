@@ -112,8 +112,27 @@ def test_a_document_is_kept_in_parts_and_replaced_as_a_whole(memory, tmp_path):
     keys = memory.remember_document(path)
     assert len(keys) > 3
     assert "attic" in memory.recall("Where is the treasure in the attic?")[0].value
-    assert len(memory.remember_document("The treasure moved to the cellar.", "story.txt")) == 1
+    assert len(memory.remember_document("The treasure moved to the cellar.", path.as_posix())) == 1
     assert memory.stats().memories == 1
+
+
+@pytest.mark.parametrize("blank", ["", "  \n", "\t\u3000"])
+def test_a_blank_text_is_refused_and_nothing_is_written(memory, blank):
+    """It says nothing, and is found by nothing."""
+    key = memory.remember("The key is under the mat.")
+    for ask in (
+        lambda: memory.remember(blank),
+        lambda: memory.remember(blank, key=key),
+        lambda: memory.add_experience(blank),
+        lambda: memory.remember_many(["one more", blank]),
+        lambda: memory.remember_many([{"text": "one more"}, {"text": blank, "key": "k"}]),
+        lambda: memory.update(key, text=blank),
+        lambda: memory.update(key, text=blank, meta={"n": 1}),
+    ):
+        with pytest.raises(UnsupportedValueError, match=r"says something.*nothing was"):
+            ask()
+    assert [(each.value, each.meta) for each in memory.items()] == [("The key is under the mat.", {})]
+    assert memory.remember_document(blank) == []
 
 
 def test_forgetting_by_key_and_by_filter(memory):

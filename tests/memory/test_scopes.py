@@ -89,6 +89,20 @@ def test_odd_scopes_keep_their_memories_apart(url: str) -> None:
             assert [hit.value for hit in memory.recall("number")] == [f"the number is {number}"]
 
 
+def test_a_scope_without_memories_is_not_listed(tmp_path: Any) -> None:
+    for user in ("ann", "bob"):
+        with EnhancedAgentMemory(tmp_path, vector=False, scope={"user": user}) as memory:
+            memory.remember("a text", key="k")
+    with EnhancedAgentMemory(tmp_path, vector=False, scope={"user": "ann"}) as memory:
+        memory.archive("k")
+        assert [(each.scope, each.archived) for each in memory.scopes()] == [
+            ({"user": "ann"}, 1),
+            ({"user": "bob"}, 0),
+        ]
+        memory.clear()
+        assert [each.scope for each in memory.scopes()] == [{"user": "bob"}]
+
+
 @pytest.mark.parametrize("emptied", ["clear", "forget_where"])
 def test_the_name_of_a_scope_that_was_emptied_is_gone_after_purge(tmp_path: Any, emptied: str) -> None:
     """It may be that of a person."""

@@ -13,7 +13,8 @@ from smolagents_memory.stores.filters import compiled
 
 
 NOTHING_IN_IT = st.recursive(
-    st.sampled_from([{}, [], "", ()]), lambda deeper: st.lists(deeper, max_size=2) | st.tuples(deeper)
+    st.sampled_from([{}, [], "", (), None, float("nan")]),
+    lambda deeper: st.lists(deeper, max_size=2) | st.tuples(deeper),
 )
 EMPTIES = st.recursive(
     st.just({}),
@@ -63,6 +64,19 @@ def test_a_filter_of_nothing_but_empties_deletes_nothing(memory: EnhancedAgentMe
         {"$not": {"n": {}}},
         {"key": {"$contains": ""}},
         {"key": {"$ne": ""}},
+        {"source": None},
+        {"n": None},
+        {"n": {"$in": [None, 1]}},
+        {"user": {"$ne": None}},
+        {"n": {"$ne": 7}},
+        {"n": {"$nin": [None]}},
+        {"n": {"$nin": ["", None]}},
+        {"n": {"$ne": float("nan")}},
+        {"$not": {"n": None}},
+        {"$not": {"nosuch": {"$gt": 5}}},
+        {"$or": [{"n": 1}, {"user": {"$ne": None}}]},
+        {"$and": [{"source": None}, {"n": {"$ne": None}}]},
+        {"$not": {"$and": [{"n": 1}, {"n": {"$exists": True}}]}},
     ],
 )
 def test_a_filter_that_says_nothing_is_refused(memory: EnhancedAgentMemory, where: dict[str, Any]) -> None:
@@ -77,13 +91,20 @@ def test_one_that_fits_nothing_deletes_nothing_and_one_that_says_something_works
     assert memory.forget_where({"$or": []}) == memory.forget_where({"n": {"$in": []}}) == 0
     assert memory.forget_where({"$and": [{"n": 1}, {}]}) == 1  # an empty part beside one that says something
     assert memory.forget_where({"n": {"$nin": [], "$gt": 4}}) == 1
-    assert memory.forget_where({"source": None, "$not": {"n": {"$lt": 4}}}) == 1
+    assert memory.forget_where({"n": {"$exists": True}, "$not": {"n": {"$lt": 4}}}) == 1
     assert memory.stats().memories == 3
+    memory.remember_many([{"text": "a tea", "kind": "x"}, {"text": "a bus", "kind": "x", "meta": {"n": 9}}])
+    assert (
+        memory.forget_where({"$and": [{"kind": "x"}, {"n": {"$ne": None}}]}) == 2
+    )  # what lacks it fits, as it always did
+    assert memory.forget_where({"user": {"$exists": False}, "n": {"$ne": 2}}) == 2
+    assert [hit.meta["n"] for hit in memory.items()] == [2]
 
 
 def test_what_an_empty_filter_means_in_a_search() -> None:
     everything = [None, {}, {"$and": []}, {"$not": {"$or": []}}, {"n": {"$nin": []}}, {"$or": [{}, {"n": 1}]}]
     assert all(compiled(where) is None for where in everything)
+    assert all(fit and fit({}) for fit in map(compiled, [{"n": {"$ne": None}}, {"$not": {"n": None}}]))
     nothing = [{"$or": []}, {"$not": {}}, {"n": {"$in": []}}, {"$and": [{}, {"$or": []}], "n": 1}]
     fits = [compiled(where) for where in nothing]
     assert not any(fit is None or fit({"n": 1}) for fit in fits)
@@ -124,6 +145,12 @@ def test_a_bare_key_is_one_key() -> None:
         evaluate(memory, "What is the cat called?")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedValueError, match="pairs"):
         evaluate(memory, [("What is the cat called?", 3)])  # type: ignore[list-item]
+    for cases in (None, 3, [("What is the cat called?", [])], [("What is the cat called?", "")], [("a", ["k", ""])]):
+        with pytest.raises(UnsupportedValueError, match="pairs"):
+            evaluate(memory, cases)  # type: ignore[arg-type]
+    for k in (0, -1, None, 1.5, "3", True):
+        with pytest.raises(UnsupportedValueError, match="whole number"):
+            evaluate(memory, [("What is the cat called?", key)], k=k)  # type: ignore[arg-type]
 
 
 def test_a_bare_text_where_many_are_expected_is_refused() -> None:
