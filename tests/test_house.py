@@ -28,6 +28,7 @@ FOUNDATION = {
     "_forks",
     "_json",
     "_listener",
+    "_locks",
     "_log",
     "_progress",
     "_telling",

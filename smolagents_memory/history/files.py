@@ -18,6 +18,7 @@ from smolagents_memory._version import __version__
 from smolagents_memory.codec.blobs import embed_blobs
 from smolagents_memory.codec.lines import dump_line
 from smolagents_memory.codec.values import new_encoder, warn_of_losses
+from smolagents_memory.database.belongings import is_database, refuse_databases_in_use
 from smolagents_memory.history.loading import FORMAT, FORMAT_VERSION, Loading, load_records
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.history.recording import PROMPT, StepWriter
@@ -42,17 +43,16 @@ def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
     2
     """
     source = _Source(agent_or_memory)
-    _refuse_database(Path(path))
+    _refuse_databases(Path(path))
     written = write_whole(Path(path), (dump_line(record) for record in source.records()))
     _tell(source.memory, "saved", path=str(written))
     return written
 
 
-def _refuse_database(path: Path) -> None:
-    if path.is_file():
-        with path.open("rb") as there:
-            if there.read(16) == b"SQLite format 3\0":
-                raise ForeignFileError(f"{path} is a database; it was left as it is: give the file another name")
+def _refuse_databases(path: Path) -> None:
+    if is_database(path):
+        raise ForeignFileError(f"{path} is a database; it was left as it is: give the file another name")
+    refuse_databases_in_use(path)
 
 
 def load_memory(
