@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import gzip
 import io
@@ -14,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import PlaceError
 
 
@@ -78,6 +80,21 @@ def family(temporary: Path) -> list[Path]:
     """An unfinished file, after what SQLite and migrations made beside it: their names hold its own."""
     found = temporary.parent.glob(f"*{glob.escape(temporary.name)}*")
     return [*(each for each in found if each != temporary), temporary]
+
+
+def named_file(given: Any) -> Path:
+    """The file that somebody names; PlaceError for what can be no file's name."""
+    try:
+        path = Path(given)
+        os.lstat(path)
+    except (TypeError, ValueError) as error:  # also NUL, and half a character
+        raise PlaceError(
+            f"{brief(given)} names no file ({type(error).__name__}); nothing was read or written"
+        ) from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise PlaceError(f"{brief(given)} is too long for a file's name; nothing was read or written") from None
+    return path
 
 
 def make_folder(path: Path) -> None:

@@ -22,6 +22,7 @@ PACKAGE = Path(smolagents_memory.__file__).parent
 ROOT = Path(__file__).parent.parent
 
 FOUNDATION = {
+    "_brief",
     "_events",
     "_errors",
     "_files",

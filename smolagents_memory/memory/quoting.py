@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.memory.provenance import SOMEBODY
 from smolagents_memory.steps.tokens import text_bytes
@@ -105,7 +106,7 @@ def named(name: object, length: int = 200) -> str:
     >>> named("a\\nb")
     "'a\\\\nb'"
     """
-    return repr(str(name)[:length])
+    return repr((str.__str__(name) if isinstance(name, str) else brief(name))[:length])
 
 
 def age(seconds: float) -> str:
