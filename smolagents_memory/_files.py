@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import gzip
 import io
 import os
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import PlaceError
+from smolagents_memory._forks import in_child
+from smolagents_memory._locks import is_locked, lock_file
 
 
 Meanwhile = Callable[[Path], AbstractContextManager[Any]]
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
-_LEFT = re.compile(r"\.(\d+)\.(?:([0-9a-f]{8})\.tmp|partial)(?:-wal|-shm|-journal)?$")
-_ours: set[str] = set()  # the tokens of the files that this process is writing
+_LEFT = re.compile(r"\.(\d+)\.(?:([0-9a-f]{8})\.tmp|partial)(?:-wal|-shm|-journal|\.lock)?$")
+_LOCK, _NOT_YET_LOCKED = ".lock", 2.0  # seconds
+_ours: dict[str, int | None] = {}  # the tokens of the files that this process is writing, and their locks
 
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> Path:
@@ -56,28 +62,77 @@ def replacing(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
 def unfinished(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
     """A name beside `path` for a file that does not outlive the block; those of killed writers go before.
 
-    `meanwhile` is entered before there can be such a file, and left when there is none any more.
+    `meanwhile` is entered before there can be such a file, and left when there is none any more. All that time a lock
+    beside it says that its writer lives.
     """
     make_folder(path.parent)
     _sweep(path)
     token = secrets.token_hex(4)
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{token}.tmp")
-    _ours.add(token)
+    _ours[token] = None
     try:
         with meanwhile(temporary):
             try:
+                _ours[token] = _locked(temporary)
                 yield temporary
             finally:
+                _unlock(token)
                 for each in family(temporary):
                     each.unlink(missing_ok=True)
     finally:
-        _ours.discard(token)
+        del _ours[token]
+
+
+def _locked(temporary: Path) -> int | None:
+    """The lock of an unfinished file; None where the file system knows none."""
+    beside = _lock_of(temporary)
+    handle = open_private(beside)
+    try:
+        lock_file(handle, alone=True)
+    except OSError:
+        os.close(handle)
+        beside.unlink(missing_ok=True)
+        return None
+    return handle
+
+
+def _unlock(token: str) -> None:
+    handle, _ours[token] = _ours[token], None
+    if handle is not None:
+        os.close(handle)
+
+
+@in_child
+def _leave_to_parent() -> None:
+    """A forked child shares its parent's locks: while it lives, nobody would see that the parent was killed."""
+    for token in _ours:
+        _unlock(token)
+
+
+def _lock_of(temporary: Path) -> Path:
+    return temporary.with_name(f"{temporary.name}{_LOCK}")
 
 
 def family(temporary: Path) -> list[Path]:
-    """An unfinished file, after what SQLite and migrations made beside it: their names hold its own."""
-    found = temporary.parent.glob(f"*{glob.escape(temporary.name)}*")
-    return [*(each for each in found if each != temporary), temporary]
+    """An unfinished file, after what SQLite and migrations made beside it, whose names hold its own; last its lock."""
+    lock = _lock_of(temporary)
+    found = set(temporary.parent.glob(f"*{glob.escape(temporary.name)}*")) - {temporary, lock}
+    return [*found, temporary, lock]
+
+
+def named_file(given: Any) -> Path:
+    """The file that somebody names; PlaceError for what can be no file's name."""
+    try:
+        path = Path(given)
+        os.lstat(path)
+    except (TypeError, ValueError) as error:  # also NUL, and half a character
+        raise PlaceError(
+            f"{brief(given)} names no file ({type(error).__name__}); nothing was read or written"
+        ) from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise PlaceError(f"{brief(given)} is too long for a file's name; nothing was read or written") from None
+    return path
 
 
 def make_folder(path: Path) -> None:
@@ -115,16 +170,33 @@ def erase(path: Path) -> None:
     path.unlink()
 
 
-def left_behind(name: str) -> str | None:
-    """Which token the name of an unfinished file has whose writer is dead; None for every other name."""
+def left_behind(path: Path) -> bool:
+    """Whether an unfinished file, or what lies beside one, is of a writer that is dead. False for every other file.
+
+    Its lock says it. Where there is none (it is about to be made, an older version wrote the file, or it is out of
+    sight here) the number of the process does, which another one may have got meanwhile.
+    """
     import psutil  # a module that not everybody who imports this needs
 
-    found = _LEFT.search(name)
-    if not found or not name.startswith("."):
-        return None
+    found = _LEFT.search(path.name)
+    if not found or not path.name.startswith("."):
+        return False
     owner, token = int(found[1]), found[2] or ""
-    ours = owner == os.getpid() and token not in _ours  # of an earlier process: in a container all have one number
-    return token if ours or not psutil.pid_exists(owner) else None
+    if token in _ours:
+        return False
+    lock = path.with_name(f"{path.name[: found.end(2)]}.tmp{_LOCK}")
+    locked = is_locked(lock) if token else None
+    if locked or (locked is False and _is_old(lock)):
+        return not locked
+    return owner == os.getpid() or not psutil.pid_exists(owner)
+
+
+def _is_old(lock: Path) -> bool:
+    """Whether it is about to be locked no more."""
+    try:
+        return abs(time.time() - lock.stat().st_mtime) > _NOT_YET_LOCKED
+    except OSError:  # it went meanwhile
+        return True
 
 
 def _write(raw: IO[bytes], lines: Iterable[bytes], *, packed: bool) -> None:
@@ -147,8 +219,7 @@ def _sync(path: Path) -> None:
 def _sweep(path: Path) -> None:
     """Remove what writers of this file left behind when they were killed."""
     for left in path.parent.glob(f".{glob.escape(path.name[:100])}.*"):
-        named = left.name[len(path.name[:100]) + 1 :]
-        if _LEFT.fullmatch(named) and left_behind(left.name) is not None:
+        if _LEFT.fullmatch(left.name[len(path.name[:100]) + 1 :]) and left_behind(left):
             for each in family(left):
                 with contextlib.suppress(OSError):  # it went meanwhile, or is somebody else's
                     erase(each)

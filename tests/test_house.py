@@ -22,12 +22,14 @@ PACKAGE = Path(smolagents_memory.__file__).parent
 ROOT = Path(__file__).parent.parent
 
 FOUNDATION = {
+    "_brief",
     "_events",
     "_errors",
     "_files",
     "_forks",
     "_json",
     "_listener",
+    "_locks",
     "_log",
     "_progress",
     "_telling",

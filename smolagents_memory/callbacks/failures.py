@@ -8,6 +8,7 @@ from typing import Any
 
 from smolagents.memory import MemoryStep
 
+from smolagents_memory._brief import brief
 from smolagents_memory.callbacks.alerts import Alert, Watch, action_text, failure_of, result_text
 from smolagents_memory.callbacks.failure_signs import FailureSigns
 from smolagents_memory.steps.calls import called
@@ -61,7 +62,7 @@ class AlertOnFailures(Watch):
     ) -> None:
         if callable(pattern):
             raise TypeError(
-                f"the pattern is a text or a compiled pattern, not {pattern!r:.80}: a function that judges a step is "
+                f"the pattern is a text or a compiled pattern, not {brief(pattern)}: a function that judges a step is "
                 "predicate=…, and one that is called with the alert on_alert=…"
             )
         if not 1 <= threshold <= window:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -91,9 +92,7 @@ def command(name: str) -> Callable[[Command], Command]:
 def fail(message: str) -> NoReturn:
     """Say what is wrong and leave with exit code 1."""
     message = shown(message)  # whoever it is that says it
-    Console(stderr=True, soft_wrap=True).print(
-        Text("error: ", style="bold red").append(Text(message, style="default"))
-    )
+    Screen(stderr=True, soft_wrap=True).print(Text("error: ", style="bold red").append(Text(message, style="default")))
     raise typer.Exit(1)
 
 
@@ -102,9 +101,21 @@ def named(storage: str) -> str:
     return shown_url(storage)
 
 
-def console() -> Console:
+class Screen(Console):
+    """A terminal to which nobody's text speaks but as text: control characters in it are shown, not sent."""
+
+    def render(self, *given: Any, **options: Any) -> Iterable[Segment]:
+        for segment in super().render(*given, **options):
+            yield segment if segment.control else Segment(segment.text.translate(_SHOWN), segment.style)
+
+
+_CONTROLS = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
+_SHOWN = {each: chr(0x2400 + each) if each < 0x20 else "\N{REPLACEMENT CHARACTER}" for each in _CONTROLS}
+
+
+def console() -> Screen:
     """Where results are printed."""
-    return Console(soft_wrap=not sys.stdout.isatty())
+    return Screen(soft_wrap=not sys.stdout.isatty())
 
 
 def print_json(value: Any) -> None:

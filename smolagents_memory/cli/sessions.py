@@ -114,6 +114,8 @@ def replay(
 
     Example: smolagents-memory replay user-42 --speed 10
     """
+    from smolagents import AgentLogger, LogLevel
+
     from smolagents_memory.insight.conversation import conversation
     from smolagents_memory.insight.playback import replay as play
     from smolagents_memory.insight.recorded import read_all
@@ -122,7 +124,7 @@ def replay(
     if as_json:
         app.print_json([{"role": str(m.role), "content": m.content} for m in conversation(told)])
         return
-    play(told, speed)
+    play(told, speed, logger=AgentLogger(level=LogLevel.INFO, console=app.Screen()))
 
 
 @command("export")

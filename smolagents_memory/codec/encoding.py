@@ -10,6 +10,7 @@ from typing import Any
 from smolagents.memory import MemoryStep
 from smolagents.models import ChatMessage
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import DecodeError
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.blobs import Blobs, embed_blobs, extract_blobs
@@ -98,9 +99,11 @@ def decode_step(record: Mapping[str, Any], blobs: Mapping[str, bytes] | None = N
             blobs = extract_blobs(record["blobs"])
         name, version, fields = record["step"], record["version"], record["fields"]
     except (KeyError, TypeError, AttributeError) as error:
-        raise DecodeError(f"this is not a step's record: {error!r} (in {str(record)[:80]!r})") from None
+        raise DecodeError(f"this is not a step's record: {error!r} (in {brief(record)})") from None
     if not isinstance(version, int) or version > VERSION:
-        raise DecodeError(f"a step's record of version {version!r}; this version of the package reads up to {VERSION}")
+        raise DecodeError(
+            f"a step's record of version {brief(version)}; this version of the package reads up to {VERSION}"
+        )
     return build_step(str(name), fields, record.get("shows"), {} if blobs is None else blobs)
 
 

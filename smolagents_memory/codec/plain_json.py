@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from smolagents_memory._errors import StoreFormatError, UnsupportedValueError
 from smolagents_memory.codec.values import decode_value, new_encoder
+
+
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 def pack(value: Any, what: str = "the value") -> str:
@@ -44,11 +49,29 @@ def _plain(value: Any) -> bool:
 
 
 def searchable(value: Any) -> str:
-    """The text by which a value is found."""
+    """The text by which a value is found. It may be as deep as it likes, or hold itself."""
     if isinstance(value, str):
         return value
-    if isinstance(value, dict):
-        return " ".join(f"{name} {searchable(each)}" for name, each in value.items())
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return " ".join(map(searchable, value))
-    return "" if value is None or isinstance(value, (bytes, bytearray)) else str(value)
+    return " ".join(_texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    waiting, within = [(0, iter((value,)))], {0}  # of each container round this, what is still to be read
+    while waiting:
+        around, inner = waiting[-1]
+        each = next(inner, waiting)
+        if each is waiting:
+            waiting.pop()
+            within.discard(around)
+        elif not isinstance(each, _CONTAINERS):
+            yield _text(each)
+        elif id(each) not in within:
+            within.add(id(each))
+            waiting.append((id(each), iter(chain.from_iterable(each.items()) if isinstance(each, dict) else each)))
+
+
+def _text(value: Any) -> str:
+    try:
+        return "" if value is None or isinstance(value, (bytes, bytearray)) else str(value)
+    except Exception:  # noqa: BLE001 — a stranger's own; whether it can be kept is not to be told here
+        return ""

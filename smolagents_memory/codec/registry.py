@@ -12,6 +12,8 @@ from typing import Any
 
 from smolagents.memory import MemoryStep
 
+from smolagents_memory._brief import brief
+
 
 @dataclass(frozen=True)
 class Registered:
@@ -90,7 +92,7 @@ def register_value(
     21.5
     """
     if not isinstance(cls, type):
-        raise TypeError(f"register_value takes a class, not {cls!r}")
+        raise TypeError(f"register_value takes a class, not {brief(cls)}")
     if (to_data is None) != (from_data is None):
         raise TypeError("give both to_data and from_data, or neither")
     if to_data is None or from_data is None:
@@ -111,7 +113,7 @@ def register_step(cls: type[MemoryStep], *, name: str | None = None) -> type[Mem
     ...     ticket: int = 0
     """
     if not (isinstance(cls, type) and issubclass(cls, MemoryStep)):
-        raise TypeError(f"register_step takes a subclass of smolagents' MemoryStep, not {cls!r}")
+        raise TypeError(f"register_step takes a subclass of smolagents' MemoryStep, not {brief(cls)}")
     registry.steps[name or class_name(cls)] = cls
     return cls
 

@@ -84,14 +84,15 @@ def erase_copies(place: Place) -> None:
             token = _NOTED.search(note.name)
             if not token or note.is_symlink() or (os.name != "nt" and note.stat().st_uid != os.geteuid()):
                 continue
-            if left_behind(f"{token[1]}.tmp") is None:  # its writer is at work
-                continue
             temporary = Path(os.fsdecode(note.read_bytes()))
-            if temporary.name.startswith(".") and temporary.name.endswith(f"{token[1]}.tmp"):  # no note erases more
-                for left in family(temporary):
-                    if left.is_file() and not left.is_symlink():
-                        erase(left)
-                        logger.info("erased %s, a copy whose writer was killed", left)
+            if not (temporary.name.startswith(".") and temporary.name.endswith(f"{token[1]}.tmp")):
+                temporary = note.with_name(f".{token[1]}.tmp")  # not written yet, or no such note: erases nothing
+            if not left_behind(temporary):  # its writer is at work
+                continue
+            for left in family(temporary):
+                if left.is_file() and not left.is_symlink():
+                    erase(left)
+                    logger.info("erased %s, a copy whose writer was killed", left)
             note.unlink(missing_ok=True)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import (
     NewerSchemaError,
     SessionStorageError,
@@ -204,7 +205,7 @@ class Database:
             about = tables.about.c
             schema = connection.execute(select(about.value).where(about.name == "schema")).scalar()
             if not str(schema or 0).isdecimal():
-                raise self.faults.unavailable(f"{self} is damaged: it names {schema!r:.40} as its schema")
+                raise self.faults.unavailable(f"{self} is damaged: it names {brief(schema)} as its schema")
             self._refuse_newer(int(schema or 0) > tables.MEMORY_SCHEMA, f"{schema} of memories")
         self._refuse_newer((version or "") > tables.HEAD, version)
         return "" if version is None and memories else version

@@ -18,6 +18,7 @@ from smolagents_memory._errors import NewerSchemaError, SmolagentsMemoryError
 from smolagents_memory._files import replacing
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
+from smolagents_memory.database.belongings import refuse_databases_in_use
 from smolagents_memory.database.contents import delete_orphans
 from smolagents_memory.database.copies import erase_copies, noted, passing, refuse_own_files
 from smolagents_memory.database.engine import Database, alone
@@ -141,6 +142,7 @@ def backup(database: Database, path: Path) -> Path:
     """Copy a database into one SQLite file that replaces `path` when it is whole."""
     path = Path(os.path.realpath(path))
     refuse_own_files(database.place, path)
+    refuse_databases_in_use(path)
     try:
         with replacing(path, lambda partial: noted(database.place, partial)) as partial:
             database.prepare()
@@ -153,6 +155,7 @@ def backup(database: Database, path: Path) -> Path:
                 target.close()
             with closing(sqlite3.connect(partial)) as connection:
                 connection.execute("PRAGMA journal_mode=DELETE")  # one file, nothing beside it
+            refuse_databases_in_use(path)  # somebody may have opened it meanwhile
     except (sqlite3.Error, OSError) as error:
         raise database.faults.unavailable(
             f"{database} could not be backed up to {path}: {error}; {path} is as it was"

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import PlaceError
 from smolagents_memory.database.envelope import Cipher
 from smolagents_memory.database.passwords import shown, shown_url
@@ -18,6 +19,7 @@ from smolagents_memory.database.passwords import shown, shown_url
 
 Durability = Literal["power", "process"]
 FILE = "memory.db"  # in a folder
+_LONGEST = 4096  # characters of a path or URL
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _SQLITE = ("sqlite", "sqlite+pysqlite")
 _POSTGRES = ("postgresql+psycopg", "postgresql+psycopg2", "postgresql+pg8000")  # others are loaded by what a URL names
@@ -51,10 +53,10 @@ class Place:
         seal: Cipher | None = None,
         redact: None = None,
     ) -> None:
-        if durability not in (None, "power", "process"):
-            raise PlaceError(f'durability is "power" or "process", not {durability!r}')
+        if durability is not None and (not isinstance(durability, str) or durability not in ("power", "process")):
+            raise PlaceError(f'durability is "power" or "process", not {brief(durability)}')
         if seal is not None and not isinstance(seal, Cipher):
-            raise PlaceError(f"seal is an object with seal and open, not {seal!r:.80}")
+            raise PlaceError(f"seal is an object with seal and open, not {brief(seal)}")
         if redact is not None:
             raise PlaceError("this version redacts nothing: take out of a text what is private before you hand it on")
         given = path_or_url if isinstance(path_or_url, Place) else None
@@ -70,8 +72,8 @@ class Place:
             return cls(given, durability=durability)
         if durability not in (None, given.durability):
             raise PlaceError(
-                f"{given!r} has durability {given.durability!r}, and here {durability!r} was asked for; say it once, "
-                "where the place is made: Place(…, durability=…)"
+                f"{given!r} has durability {given.durability!r}, and here {brief(durability)} was asked for; say it "
+                "once, where the place is made: Place(…, durability=…)"
             )
         return given
 
@@ -138,10 +140,11 @@ def _url(given: str | os.PathLike[str] | URL | None) -> URL:
         os.fsencode(named)
     except (TypeError, ValueError):
         named = ""
-    if not isinstance(named, str) or not named.strip() or "\0" in named:
+    if not isinstance(named, str) or not named.strip() or "\0" in named or len(named) > _LONGEST:
+        named = brief(shown_url(given) if isinstance(given, str) else given)  # shortened, a login looks like none
         raise PlaceError(
-            f"{shown_url(repr(given)):.80} names no place; a place is a folder, a file, a database URL, or None for "
-            "RAM. Nothing was opened"
+            f"{named} names no place; a place is a folder, a file, a database URL, or None for RAM. Nothing "
+            "was opened"
         )
     if "://" not in named:
         path = path_named(named)

@@ -12,12 +12,13 @@ import smolagents
 from smolagents.memory import AgentMemory
 
 from smolagents_memory._errors import ForeignFileError
-from smolagents_memory._files import write_whole
+from smolagents_memory._files import named_file, write_whole
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory._version import __version__
 from smolagents_memory.codec.blobs import embed_blobs
 from smolagents_memory.codec.lines import dump_line
 from smolagents_memory.codec.values import new_encoder, warn_of_losses
+from smolagents_memory.database.belongings import is_database, refuse_databases_in_use
 from smolagents_memory.history.loading import FORMAT, FORMAT_VERSION, Loading, load_records
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.history.recording import PROMPT, StepWriter
@@ -41,18 +42,17 @@ def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
     >>> len(load_memory("run.jsonl").steps)
     2
     """
-    source = _Source(agent_or_memory)
-    _refuse_database(Path(path))
-    written = write_whole(Path(path), (dump_line(record) for record in source.records()))
+    source, path = _Source(agent_or_memory), named_file(path)
+    _refuse_databases(path)
+    written = write_whole(path, (dump_line(record) for record in source.records()))
     _tell(source.memory, "saved", path=str(written))
     return written
 
 
-def _refuse_database(path: Path) -> None:
-    if path.is_file():
-        with path.open("rb") as there:
-            if there.read(16) == b"SQLite format 3\0":
-                raise ForeignFileError(f"{path} is a database; it was left as it is: give the file another name")
+def _refuse_databases(path: Path) -> None:
+    if is_database(path):
+        raise ForeignFileError(f"{path} is a database; it was left as it is: give the file another name")
+    refuse_databases_in_use(path)
 
 
 def load_memory(
@@ -74,7 +74,7 @@ def load_memory(
     content, a packed file of which a hundred times its size comes out) raises OversizedFileError before it is made;
     `max_bytes` is what may be made of the file instead: 4_000_000_000 allows 4 GB of pixels.
     """
-    loading = load_records(Path(path), recover=recover, max_bytes=max_bytes)
+    loading = load_records(named_file(path), recover=recover, max_bytes=max_bytes)
     memory = _deliver(loading, agent)
     _tell(memory, "restored", path=str(path))
     return memory

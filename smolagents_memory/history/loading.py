@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from smolagents.memory import MemoryStep, SystemPromptStep
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import (
     DamagedFileError,
     DecodeError,
@@ -57,7 +58,7 @@ class Loading:
             raise ForeignFileError(f'{self._name} is no memory file: it should say "format": "{FORMAT}"')
         version = header.get("version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise ForeignFileError(f"{self._name} names the format version {version!r:.40}, which there is not")
+            raise ForeignFileError(f"{self._name} names the format version {brief(version)}, which there is not")
         if version > FORMAT_VERSION:
             raise NewerFormatError(
                 f"{self._name} has format version {version}, written by smolagents-memory {header.get('written_by')}; "

@@ -8,6 +8,8 @@ from datetime import datetime, timezone
 
 from smolagents.memory import MemoryStep
 
+from smolagents_memory._brief import brief
+from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.insight.conversation import moment, started
 from smolagents_memory.insight.executions import tool_executions
 from smolagents_memory.insight.recorded import Recorded, Source, read_memory
@@ -41,7 +43,7 @@ def find_steps(
     recorded = read_memory(memory)
     conditions: list[Callable[[MemoryStep], bool]] = []
     if pattern is not None:
-        seen = re.compile(pattern)
+        seen = _compiled(pattern)
         conditions.append(lambda step: bool(seen.search(text_of(came_back(step)))))
     if tool is not None:
         conditions.append(lambda step: bool(tool_executions(Recorded([step], tools=recorded.tools), tool)))
@@ -49,10 +51,26 @@ def find_steps(
         conditions.append(lambda step: _failed_like(step, error))
     if since is not None:
         # both as dates: a date has microseconds only, and a step's own date must find the step
-        earliest = since if isinstance(since, datetime) else datetime.fromtimestamp(since, tz=timezone.utc)
-        earliest = earliest.astimezone(timezone.utc)
+        earliest = _date(since)
         conditions.append(lambda step: (begun := moment(started(step))) is not None and begun >= earliest)
     return [step for step in recorded.steps if all(holds(step) for holds in conditions)]
+
+
+def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (TypeError, ValueError, OverflowError, RecursionError, re.error) as error:
+        raise UnsupportedValueError(
+            f"the pattern is a regular expression, not {brief(pattern)} ({type(error).__name__})"
+        ) from error
+
+
+def _date(since: datetime | float) -> datetime:
+    try:
+        date = since if isinstance(since, datetime) else datetime.fromtimestamp(since, tz=timezone.utc)
+        return date.astimezone(timezone.utc)
+    except (TypeError, ValueError, OverflowError, OSError):
+        raise UnsupportedValueError(f"since is a date, or seconds since 1970, not {brief(since)}") from None
 
 
 def _failed_like(step: MemoryStep, wanted: bool | str | type[BaseException]) -> bool:

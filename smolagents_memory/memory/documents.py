@@ -8,7 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import DocumentError, UnsupportedValueError
+from smolagents_memory._files import named_file
 from smolagents_memory._log import logger, warn_of_loss
 
 
@@ -26,7 +28,7 @@ def document_of(text_or_path: Any, source: str | None, path: Any) -> tuple[str, 
     if (text_or_path is None) == (path is None):
         raise UnsupportedValueError("give a text, or a file as path=…, and not both; nothing was changed")
     if not isinstance(source, (str, type(None))):
-        raise UnsupportedValueError(f"a source is a text, not {source!r:.80}; nothing was changed")
+        raise UnsupportedValueError(f"a source is a text, not {brief(source)}; nothing was changed")
     if isinstance(text_or_path, str):
         if _is_file(text_or_path):
             logger.warning("%r was kept as a text; to keep the file of that name: path=%r", *[text_or_path] * 2)
@@ -36,9 +38,9 @@ def document_of(text_or_path: Any, source: str | None, path: Any) -> tuple[str, 
         )
     given = text_or_path if path is None else path
     if not isinstance(given, (str, os.PathLike)):
-        raise UnsupportedValueError(f"a document is a text or the path of a file, not {given!r:.80}")
-    file = Path(given)
-    return _read(file.expanduser()), source or file.as_posix()
+        raise UnsupportedValueError(f"a document is a text or the path of a file, not {brief(given)}")
+    file = named_file(given)
+    return _read(file.expanduser()), source or Path(given).as_posix()
 
 
 def _is_file(text: str) -> bool:
@@ -52,7 +54,7 @@ def _read(file: Path) -> str:
     try:
         content = file.read_bytes()
     except (OSError, ValueError) as error:
-        raise DocumentError(f"{str(file)!r} cannot be read ({error}); nothing was changed") from error
+        raise DocumentError(f"{brief(str(file))} cannot be read ({error}); nothing was changed") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

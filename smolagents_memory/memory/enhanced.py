@@ -11,7 +11,8 @@ from typing import Any
 from smolagents.memory import TaskStep
 from smolagents.models import ChatMessage, MessageRole
 
-from smolagents_memory._errors import AttachError
+from smolagents_memory._brief import brief
+from smolagents_memory._errors import AttachError, UnsupportedValueError
 from smolagents_memory._events import ANY, Events, Listener
 from smolagents_memory.database.places import Place
 from smolagents_memory.history.observed import ObservedMemory
@@ -30,6 +31,7 @@ from smolagents_memory.search.chroma_folder import OWN_COLLECTION
 from smolagents_memory.steps.notes import NoteStep
 
 
+_ROLES = [each.value for each in MessageRole]
 _HAPPENINGS = ("added", "recalled", "forgotten", "archived")  # to hear of these, no step need be watched
 
 
@@ -95,6 +97,8 @@ class EnhancedAgentMemory(Holdings, ObservedMemory):
         own_collection: int = OWN_COLLECTION,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        if session is not None and not hasattr(session, "is_attached_to"):
+            raise AttachError(f"session is a Session, not {brief(session)}; nothing was opened")
         super().__init__(system_prompt)
         ranker = ranker or Ranker()
         keeper = opened_keeper(
@@ -305,6 +309,10 @@ class EnhancedAgentMemory(Holdings, ObservedMemory):
 
     def add_message(self, role: str | MessageRole, content: str) -> None:
         """Put a message into working memory: a user's as a task, anything else as a note."""
+        if not isinstance(role, str) or role not in _ROLES or not isinstance(content, str):
+            raise UnsupportedValueError(
+                f"a message has a role ({', '.join(_ROLES)}) and a text, not {brief(role)} and {brief(content)}"
+            )
         role = MessageRole(role)
         self.steps.append(TaskStep(task=content) if role is MessageRole.USER else NoteStep(content, "history", role))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import UnsupportedValueError
 
 
@@ -66,5 +67,5 @@ def _case(case: Any) -> tuple[str, set[str]]:
         if isinstance(query, str) and expected and all(isinstance(key, str) and key for key in expected):
             return query, expected
     raise UnsupportedValueError(
-        f'a case is a query and the keys that it should find, ("…", ["key"]), so cases are pairs; not {case!r:.80}'
+        f'a case is a query and the keys that it should find, ("…", ["key"]), so cases are pairs; not {brief(case)}'
     )

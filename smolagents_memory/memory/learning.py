@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from smolagents.memory import ActionStep, MemoryStep, TaskStep
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import AttachError, SmolagentsMemoryError, UnsupportedValueError
 from smolagents_memory._events import Event
 from smolagents_memory._listener import INTERRUPTED, Listener, Run, ToolCall, stopping
@@ -55,8 +56,8 @@ class Learning(Listener):
         reflector: Any,
         trusted: frozenset[str],
     ) -> None:
-        if recall_on not in ("task", "step"):
-            raise UnsupportedValueError(f"recall_on is 'task' or 'step', not {recall_on!r}")
+        if not isinstance(recall_on, str) or recall_on not in ("task", "step"):
+            raise UnsupportedValueError(f"recall_on is 'task' or 'step', not {brief(recall_on)}")
         self._memory = memory
         self._auto_recall, self._recall_on, self._budget = auto_recall, recall_on, budget
         self._learn, self._reflector = learn, reflector

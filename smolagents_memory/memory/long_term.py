@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory._forks import Lock
 from smolagents_memory._log import logger
@@ -154,13 +155,13 @@ class LongTerm:
     def items(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> Iterator[Memory]:
         """Those that fit, read as they are asked for."""
         fits = compiled(where)
-        found = self.keeper.records(archived=archived)
+        found = self.keeper.records(archived=_checked(archived))
         return (_as_memory(record) for record in found if fits is None or fits(record.view()))
 
     def count(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> int:
         """How many fit."""
         if compiled(where) is None:
-            return int(self.keeper.bank.count(archived=archived))
+            return int(self.keeper.bank.count(archived=_checked(archived)))
         return sum(1 for _ in self.items(where, archived=archived))
 
     def scopes(self) -> list[ScopeInfo]:
@@ -174,7 +175,7 @@ class LongTerm:
         if text is None and meta is None:
             raise UnsupportedValueError("update takes a text, metadata, or both; nothing was changed")
         if text is not None and not isinstance(text, str):
-            raise UnsupportedValueError(f"a memory is a text, not {text!r:.80}; nothing was changed")
+            raise UnsupportedValueError(f"a memory is a text, not {brief(text)}; nothing was changed")
         if text is not None:
             _said(text, "changed")
         kept = None if meta is None else checked_meta(meta)
@@ -270,20 +271,20 @@ class LongTerm:
         given: Mapping[str, Any] = {"text": item} if isinstance(item, str) else item
         if not isinstance(given, Mapping) or not isinstance(given.get("text"), str) or set(given) - _ITEM:
             raise UnsupportedValueError(
-                f"a memory is a text, or a mapping with text and any of {', '.join(sorted(_ITEM))}, not {item!r:.80};"
+                f"a memory is a text, or a mapping with text and any of {', '.join(sorted(_ITEM))}, not {brief(item)};"
                 " nothing was written"
             )
         importance = given.get("importance")
         importance = 1.0 if importance is None else importance
         if isinstance(importance, bool) or not isinstance(importance, (int, float)) or not 0 <= importance < 1e9:
-            raise UnsupportedValueError(f"importance is a number from 0, 1 being ordinary, not {importance!r:.40}")
+            raise UnsupportedValueError(f"importance is a number from 0, 1 being ordinary, not {brief(importance)}")
         source = given.get("source")
         if source is not None and not isinstance(source, str):
-            raise UnsupportedValueError(f"a source is a text or None, not {source!r:.40}; nothing was written")
+            raise UnsupportedValueError(f"a source is a text or None, not {brief(source)}; nothing was written")
         kind = given.get("kind") or "memory"
         if not isinstance(kind, str) or "\0" in kind or any("\ud800" <= letter <= "\udfff" for letter in kind):
             raise UnsupportedValueError(
-                f"a kind is a text of whole characters, such as 'failure', not {kind!r:.40}; nothing was written"
+                f"a kind is a text of whole characters, such as 'failure', not {brief(kind)}; nothing was written"
             )
         key, text, meta = given.get("key"), _said(given["text"], "written"), checked_meta(given.get("meta"))
         pack(meta, "metadata")
@@ -298,8 +299,14 @@ class LongTerm:
 def _said(text: str, done: str) -> str:
     """A text that says something."""
     if not text.strip():
-        raise UnsupportedValueError(f"a memory is a text that says something, not {text!r:.40}; nothing was {done}")
-    return str(text)
+        raise UnsupportedValueError(f"a memory is a text that says something, not {brief(text)}; nothing was {done}")
+    return str.__str__(text)
+
+
+def _checked(archived: object) -> bool | None:
+    if archived is not None and not isinstance(archived, bool):
+        raise UnsupportedValueError(f"archived is True, False or None (both), not {brief(archived)}")
+    return archived
 
 
 def _as_memory(record: Record) -> Memory:

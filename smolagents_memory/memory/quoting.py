@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.memory.provenance import SOMEBODY
 from smolagents_memory.steps.tokens import text_bytes
@@ -17,17 +20,12 @@ END = "[end of recalled notes]"
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 _NUMBERED = re.compile(r"[A-Za-z]{1,20} (?:[0-9][0-9a-f]{0,15}|[0-9a-f]{12})")
 _HIDDEN = re.compile(  # controls, what turns the direction of text, what is not seen at all
-    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\u115f\u1160\u2800\u3164\uffa0\U000e0000-\U000e0fff]"  # and letters that are blank
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f"
+    "\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]"  # and letters that are blank
 )
-_JOINERS = "[\u200c\u200d]*"  # which have their place in other scripts, and none in a fence
-_FENCE = re.compile(
-    "|".join(
-        _JOINERS.join(rf"\s+{_JOINERS}" if letter == " " else re.escape(letter) for letter in fence)
-        for fence in (BEGIN, END)
-    ),
-    re.IGNORECASE,
-)
+_JOINERS = "\u200c\u200d"  # which have their place in other scripts, and none in a fence
+_FENCE = re.compile("|".join(re.escape(fence.replace(" ", "")) for fence in (BEGIN, END)))  # as `_folded` leaves it
 _TOOLS = 5  # that are named of one memory
 _BLOCK = re.compile(re.escape(BEGIN) + r".*?(?:" + re.escape(END) + r"|\Z)", re.DOTALL)
 _CLIPPED = 1200  # characters of one memory
@@ -96,7 +94,26 @@ def harmless(text: str) -> str:
     'ab […]'
     """
     text = "\n".join(_HIDDEN.sub("", line) for line in text.splitlines())
-    return _FENCE.sub("[…]", text.encode("utf-8", "replace").decode("utf-8"))
+    return _without_fences(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _without_fences(text: str) -> str:
+    folded = [(each, place) for place, letter in enumerate(text) for each in _folded(letter)]
+    parts, end = [], 0
+    for found in _FENCE.finditer("".join(each for each, _ in folded)):
+        parts += [text[end : folded[found.start()][1]], "[…]"]
+        end = folded[found.end() - 1][1] + 1
+    return "".join([*parts, text[end:]])
+
+
+@functools.lru_cache(4096)
+def _folded(letter: str) -> str:
+    """What a letter is read as in a fence: wide and small letters are alike, brackets too; spaces are nothing."""
+    kind = unicodedata.category(letter)
+    if kind in ("Ps", "Pe"):
+        return "[" if kind == "Ps" else "]"
+    alike = unicodedata.normalize("NFKC", letter).casefold()
+    return "".join(each for each in alike if not each.isspace() and each not in _JOINERS)
 
 
 def named(name: object, length: int = 200) -> str:
@@ -105,7 +122,7 @@ def named(name: object, length: int = 200) -> str:
     >>> named("a\\nb")
     "'a\\\\nb'"
     """
-    return repr(str(name)[:length])
+    return repr((str.__str__(name) if isinstance(name, str) else brief(name))[:length])
 
 
 def age(seconds: float) -> str:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.stores.records import MEMORIES, ORIGINS, SOURCES, TOOLS, UNCONFIRMED, USUAL, Record
 
@@ -22,13 +23,13 @@ def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[st
     """
     origin = given.get("origin") or ("document" if given.get("kind") == "document" else "user")
     trust = given.get("trust", USUAL)
-    if origin not in ORIGINS:
+    if not isinstance(origin, str) or origin not in ORIGINS:
         raise UnsupportedValueError(
-            f"an origin is one of {', '.join(ORIGINS)}, not {origin!r:.40}; nothing was written"
+            f"an origin is one of {', '.join(ORIGINS)}, not {brief(origin)}; nothing was written"
         )
-    if trust not in (UNCONFIRMED, USUAL) or isinstance(trust, bool):
+    if not isinstance(trust, int) or isinstance(trust, bool) or trust not in (UNCONFIRMED, USUAL):
         raise UnsupportedValueError(
-            f"a trust is 0 (comes when asked for) or 1 (unasked, too), not {trust!r:.40}; confirm() gives more. "
+            f"a trust is 0 (comes when asked for) or 1 (unasked, too), not {brief(trust)}; confirm() gives more. "
             "Nothing was written"
         )
     tools = _names("tools", given.get("tools") or getattr(given["text"], "tools", None))
@@ -42,7 +43,7 @@ def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[st
 def _names(what: str, given: Any) -> list[str]:
     names = [given] if isinstance(given, str) else _listed([] if given is None else given)
     if names is None or not all(isinstance(name, str) and name for name in names):
-        raise UnsupportedValueError(f"{what} is a list of names, not {given!r:.80}; nothing was written")
+        raise UnsupportedValueError(f"{what} is a list of names, not {brief(given)}; nothing was written")
     return list(dict.fromkeys(names))
 
 
@@ -100,5 +101,5 @@ def tool_names(given: Any) -> frozenset[str]:
     each = [given] if isinstance(given, str) or hasattr(given, "name") else _listed(given or ())
     names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in each or ()]
     if each is None or not all(isinstance(name, str) and name for name in names):
-        raise UnsupportedValueError(f"trusted_tools are tools or their names, not {given!r:.80}")
+        raise UnsupportedValueError(f"trusted_tools are tools or their names, not {brief(given)}")
     return frozenset(map(str, names))

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import EmbeddingError, MissingExtraError
 from smolagents_memory._forks import Lock
 from smolagents_memory._log import Outage, logger, say_once
@@ -64,7 +65,7 @@ def resolved_embedder(embedder: Any) -> Embedder | None:
 
         return CallableEmbedder(embedder)
     raise EmbeddingError(
-        f"{embedder!r:.80} is no embedder: pass an object with embed_documents(texts) and embed_query(text), a "
+        f"{brief(embedder)} is no embedder: pass an object with embed_documents(texts) and embed_query(text), a "
         "function of a list of texts, or None to recall by words alone"
     )
 

@@ -35,6 +35,7 @@ from smolagents_memory._errors import DecodeError, SmolagentsMemoryError
 from smolagents_memory._files import open_private
 from smolagents_memory._forks import Lock, in_child
 from smolagents_memory._json import parse_json
+from smolagents_memory._locks import is_locked, lock_file
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
@@ -58,7 +59,7 @@ class Presence:
         self._path = _path(name, self.token)
         self._handle = open_private(self._path, _mode(name))
         try:
-            _lock_file(self._handle, alone=True)
+            lock_file(self._handle, alone=True)
         except OSError:
             self.end()
             raise
@@ -181,7 +182,7 @@ def sweep(database: Database) -> None:
     found = name.parent.glob(f"{glob.escape(name.name)}.*.lock") if name is not None else ()
     for path in found:
         with contextlib.suppress(OSError):  # it went meanwhile
-            if re.search(r"\.[0-9a-f]{16}\.lock$", path.name) and _is_old(path) and _is_locked(path) is False:
+            if re.search(r"\.[0-9a-f]{16}\.lock$", path.name) and _is_old(path) and is_locked(path) is False:
                 path.unlink()
 
 
@@ -195,7 +196,7 @@ def _is_alive_here(database: Database, session: Any) -> bool | None:
     if not isinstance(lock, str) or not re.fullmatch("[0-9a-f]{16}", lock):  # it becomes part of a path
         locked = None
     else:
-        locked = None if name is None else _is_locked(_path(name, lock), unreadable=True if database.sqlite else None)
+        locked = None if name is None else is_locked(_path(name, lock), unreadable=True if database.sqlite else None)
     if not database.sqlite:  # its file stays: without it the lease of a dead one would count until it lapses
         return locked
     if locked is False and name is not None:
@@ -224,38 +225,9 @@ def _mode(name: Path) -> int:
     return 0o600 | (name.stat().st_mode & 0o666 if name.is_file() else 0)
 
 
-def _is_locked(path: Path, *, unreadable: bool | None = True) -> bool | None:
-    """Whether somebody has locked a file; None where there is none."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    except OSError:  # somebody else's, who may live: in Postgres the lease says it
-        return unreadable
-    try:
-        _lock_file(handle, alone=False)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
-
-
 def _is_old(path: Path) -> bool:
     """Whether it is about to be locked no more, and its leases have lapsed."""
     return time.time() - path.stat().st_mtime > _NOT_YET_LOCKED
-
-
-def _lock_file(handle: int, *, alone: bool) -> None:
-    """Lock an open file until it is closed; an OSError where somebody else has. To look, two may at once."""
-    if os.name == "nt":
-        import msvcrt
-
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-    else:
-        import fcntl
-
-        fcntl.flock(handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
 
 
 def _renew(database: Database) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from typing import Any
 
 from sqlalchemy import select
 
-from smolagents_memory._errors import SessionConflictError, SessionDamagedError
+from smolagents_memory._brief import brief
+from smolagents_memory._errors import SessionConflictError, SessionDamagedError, SessionError
+from smolagents_memory._files import named_file
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import maintenance, tables
 from smolagents_memory.database.engine import Database
@@ -122,7 +125,7 @@ class SessionManager:
 
         Sessions that somebody is attached to stay.
         """
-        seconds = older_than.total_seconds() if isinstance(older_than, dt.timedelta) else float(older_than)
+        seconds = _seconds(older_than)
         sessions = tables.sessions
         with self.database.reading() as connection:
             unused = sessions.c.updated < time.time() - seconds
@@ -153,11 +156,23 @@ class SessionManager:
 
         A file of that name is replaced when the copy is whole; the database itself never is (PlaceError).
         """
-        return maintenance.backup(self.database, Path(path))
+        return maintenance.backup(self.database, named_file(path))
 
     def restore_backup(self, path: str | os.PathLike[str]) -> None:
         """Make the database what a backup holds. What is there now is replaced; no byte of the backup is changed."""
-        maintenance.restore_backup(self.database, Path(path))
+        maintenance.restore_backup(self.database, named_file(path))
+
+
+def _seconds(given: Any) -> float:
+    try:
+        seconds = given.total_seconds() if isinstance(given, dt.timedelta) else float(given)
+    except (TypeError, ValueError, OverflowError):
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise SessionError(
+            f"older_than is a timedelta or a number of seconds, not {brief(given)}; nothing was deleted"
+        )
+    return float(seconds)
 
 
 def _is_sound(row: Any, name: str) -> bool:

@@ -12,6 +12,7 @@ from smolagents.memory import MemoryStep
 from sqlalchemy import select
 
 from smolagents_memory._errors import SessionConflictError, SessionError, SessionNotFoundError
+from smolagents_memory._files import named_file
 from smolagents_memory.database import tables
 from smolagents_memory.database.copies import refuse_own_files
 from smolagents_memory.database.engine import Database
@@ -309,7 +310,7 @@ class Session:
 
         `all_steps` writes the whole transcript instead: every step as it came, those that were dropped included.
         """
-        refuse_own_files(self.database.place, Path(path))
+        refuse_own_files(self.database.place, named_file(path))
         restored = self._told()
         memory = restored.as_memory()
         if all_steps:

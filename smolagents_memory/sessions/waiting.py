@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import SessionConflictError, SessionError
 from smolagents_memory._forks import in_child
 
@@ -26,7 +27,7 @@ def when_free(what: Hashable, claim: Callable[[], _Claimed], wait: float) -> _Cl
     Who does not wait goes before nobody who does.
     """
     if not isinstance(wait, (int, float)) or isinstance(wait, bool) or math.isnan(wait) or wait < 0:
-        raise SessionError(f"wait is a number of seconds from 0, not {wait!r:.40}; nothing was attached")
+        raise SessionError(f"wait is a number of seconds from 0, not {brief(wait)}; nothing was attached")
     until = time.monotonic() + wait
     me = object()
     with _changed:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.stores.base import Hit, MemoryStore, Meta, Where
 
@@ -45,7 +46,7 @@ def as_store(given: Any) -> MemoryStore[Any]:
     if isinstance(given, MemoryStore):
         return given
     if not is_store(given):
-        raise UnsupportedValueError(f"{given!r:.80} is no store: it needs {', '.join(NEEDED)}, items and a length")
+        raise UnsupportedValueError(f"{brief(given)} is no store: it needs {', '.join(NEEDED)}, items and a length")
     return Adapted(given)
 
 

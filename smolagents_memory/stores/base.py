@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.search.parts import bounded_query
 from smolagents_memory.stores.filters import Check, compiled
@@ -76,7 +78,7 @@ class MemoryStore(ABC, Generic[Value]):
     def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add `(key, value)` or `(key, value, meta)` one after the other; returns how many."""
         count = 0
-        for item in items:
+        for item in entries(items):
             self.add(*item)
             count += 1
         return count
@@ -128,9 +130,9 @@ def asked(query: object, top_k: object, where: Where | None) -> tuple[str, int, 
 
 def entries(items: Iterable[Item[Value]]) -> Iterator[tuple[str, Value, dict[str, Any]]]:
     """Each item's key, value and metadata, if they can be."""
-    for item in items:
-        if isinstance(item, str) or len(item) not in (2, 3):
-            raise UnsupportedValueError(f"an item is (key, value) or (key, value, meta), not {item!r:.80}")
+    for item in _listed("items are a list of (key, value)", items):
+        if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
+            raise UnsupportedValueError(f"an item is (key, value) or (key, value, meta), not {brief(item)}")
         key, value, *meta = item
         yield checked_key(key), value, checked_meta(meta[0] if meta else None)
 
@@ -138,15 +140,24 @@ def entries(items: Iterable[Item[Value]]) -> Iterator[tuple[str, Value, dict[str
 def checked_key(key: object) -> str:
     """The key, if it can be one: any text but the empty one."""
     if not isinstance(key, str) or not key:
-        raise UnsupportedValueError(f"a key is a text of at least one character, not {key!r:.80}; nothing was written")
+        raise UnsupportedValueError(
+            f"a key is a text of at least one character, not {brief(key)}; nothing was written"
+        )
     return key
 
 
 def checked_keys(keys: Iterable[object]) -> list[str]:
     """The keys, if they can be some: a text alone is one key, and not a list of its letters."""
     if isinstance(keys, str):
-        raise UnsupportedValueError(f"a list of keys is needed, not one text: [{keys!r:.80}]")
-    return [checked_key(key) for key in keys]
+        raise UnsupportedValueError(f"a list of keys is needed, not one text: [{brief(keys)}]")
+    return [checked_key(key) for key in _listed("keys are a list of texts", keys)]
+
+
+def _listed(what: str, given: Iterable[Any]) -> Iterator[Any]:
+    try:
+        return iter(given)
+    except TypeError:
+        raise UnsupportedValueError(f"{what}, not {brief(given)}") from None
 
 
 _MOST = 2**31 - 1  # results, which every database can count
@@ -154,9 +165,13 @@ _MOST = 2**31 - 1  # results, which every database can count
 
 def checked_top_k(top_k: object) -> int:
     """The number of results, if it can be one."""
-    if isinstance(top_k, bool) or not hasattr(top_k, "__index__"):
-        raise UnsupportedValueError(f"top_k is a whole number, not {top_k!r:.80}")
-    return min(max(0, cast("int", top_k).__index__()), _MOST)
+    try:
+        wanted = operator.index(cast("int", top_k))
+    except TypeError:
+        wanted = None
+    if wanted is None or isinstance(top_k, bool):
+        raise UnsupportedValueError(f"top_k is a whole number, not {brief(top_k)}")
+    return min(max(0, wanted), _MOST)
 
 
 def checked_query(query: object) -> str:
@@ -172,6 +187,6 @@ def checked_meta(meta: object) -> dict[str, Any]:
         return {}
     if not isinstance(meta, Mapping) or not all(isinstance(name, str) for name in meta):
         raise UnsupportedValueError(
-            f"metadata is a mapping whose keys are texts, not {meta!r:.80}; nothing was written"
+            f"metadata is a mapping whose keys are texts, not {brief(meta)}; nothing was written"
         )
     return dict(meta)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import UnsupportedValueError
 
 
@@ -47,7 +47,7 @@ def chosen(where: Mapping[str, Any]) -> Check:
     verdict = _Reading(deleting=True).filter(where)
     if verdict is True:
         raise UnsupportedValueError(
-            f"the filter {shown(where)} fits everything, and nothing was deleted; name what is to be forgotten, or "
+            f"the filter {brief(where)} fits everything, and nothing was deleted; name what is to be forgotten, or "
             "say clear()"
         )
     if _fits_lacking(where) == 1:
@@ -59,18 +59,6 @@ def chosen(where: Mapping[str, Any]) -> Check:
     return _as_check(verdict)
 
 
-def shown(value: Any) -> str:
-    """A value in an error: short, however large or deep it is."""
-    try:
-        return _short.repr(value)
-    except Exception:  # noqa: BLE001 — a stranger's repr
-        return f"a {type(value).__name__}"
-
-
-_short = reprlib.Repr()
-_short.maxlevel, _short.maxstring, _short.maxother, _short.maxlist, _short.maxdict = 4, 60, 60, 4, 4
-
-
 class _Reading:
     """How one filter is read: to search, or to delete by it."""
 
@@ -79,17 +67,17 @@ class _Reading:
 
     def filter(self, where: Any, depth: int = 0) -> Verdict:
         if not isinstance(where, Mapping):
-            raise UnsupportedValueError(f"where is a mapping such as {{'kind': 'failure'}}, not {shown(where)}")
+            raise UnsupportedValueError(f"where is a mapping such as {{'kind': 'failure'}}, not {brief(where)}")
         if depth > DEEPEST:
             raise UnsupportedValueError(f"where is at most {DEEPEST} filters deep; this one goes on beyond that")
         return _all([self._clause(name, wanted, depth) for name, wanted in where.items()])
 
     def _clause(self, name: object, wanted: Any, depth: int) -> Verdict:
         if not isinstance(name, str):
-            raise UnsupportedValueError(f"a name in where is a text, not {shown(name)}")
+            raise UnsupportedValueError(f"a name in where is a text, not {brief(name)}")
         if name in ("$and", "$or"):
             if not isinstance(wanted, (list, tuple)):
-                raise UnsupportedValueError(f"{name} joins a list of filters, not {shown(wanted)}")
+                raise UnsupportedValueError(f"{name} joins a list of filters, not {brief(wanted)}")
             parts = [self.filter(each, depth + 1) for each in wanted]
             return _all(parts) if name == "$and" else _not(_all([_not(part) for part in parts]))
         if name == "$not":
@@ -104,12 +92,12 @@ class _Reading:
             raise UnsupportedValueError(f"where knows {', '.join(sorted(_TESTS))}, not {operator:.80}")
         if operator in ("$in", "$nin"):
             if not isinstance(operand, (list, tuple, set, frozenset)):
-                raise UnsupportedValueError(f"{operator} takes a list, not {shown(operand)}")
+                raise UnsupportedValueError(f"{operator} takes a list, not {brief(operand)}")
             if not operand:
                 return operator == "$nin"
         if self._deleting and _hollow(operand):
             raise UnsupportedValueError(
-                f"{name!r:.80} is compared with {shown(operand)}, which is empty, and nothing was deleted; look what "
+                f"{brief(name)} is compared with {brief(operand)}, which is empty, and nothing was deleted; look what "
                 "that fits with items(where=…), and forget it by key"
             )
         return lambda meta: test(meta.get(name, _MISSING), operand)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic
 
-from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, entries
+from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, checked_key, entries
 from smolagents_memory.stores.kept import Kept, found
 
 
@@ -36,11 +36,11 @@ class InMemoryStore(MemoryStore[Value], Generic[Value]):
         return len(new)
 
     def get(self, key: str) -> Value | None:
-        kept = self._kept.get(key)
+        kept = self._kept.get(checked_key(key))
         return None if kept is None else kept.unpacked()[0]
 
     def meta(self, key: str) -> dict[str, Any] | None:
-        kept = self._kept.get(key)
+        kept = self._kept.get(checked_key(key))
         return None if kept is None else kept.unpacked()[1]
 
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
@@ -50,7 +50,7 @@ class InMemoryStore(MemoryStore[Value], Generic[Value]):
 
     def forget(self, key: str) -> bool:
         with self._lock:
-            return self._kept.pop(key, None) is not None
+            return self._kept.pop(checked_key(key), None) is not None
 
     def clear(self) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import (
     MissingExtraError,
     PlaceError,
@@ -42,7 +43,7 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         client: Any = None,
     ) -> None:
         if ttl is not None and ttl <= 0:
-            raise UnsupportedValueError(f"ttl is a number of seconds above 0, or None, not {ttl!r}")
+            raise UnsupportedValueError(f"ttl is a number of seconds above 0, or None, not {brief(ttl)}")
         self.abilities = frozenset({"filters", "persistent"} | ({"ttl"} if ttl else set()))
         self.ttl = ttl
         self._client = client if client is not None else _client("redis://localhost:6379/0" if url is None else url)

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import DecodeError, StoreFormatError, UnsupportedValueError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.plain_json import pack, unpack
@@ -17,7 +18,6 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, Spot, as_key, envelope_of, from_key
 from smolagents_memory.database.many import CHUNK, last_of
-from smolagents_memory.stores.filters import shown
 from smolagents_memory.stores.records import Draft, Record
 
 
@@ -42,20 +42,20 @@ def scope_name(scope: Mapping[str, Any] | None) -> str:
     if scope is None:
         return ""
     if not isinstance(scope, Mapping):
-        raise UnsupportedValueError(f"a scope is a mapping such as {{'user': 'u1'}} or None, not {shown(scope)}")
+        raise UnsupportedValueError(f"a scope is a mapping such as {{'user': 'u1'}} or None, not {brief(scope)}")
     for name, value in scope.items():
         if not isinstance(name, str) or not isinstance(value, (str, int)):
             raise UnsupportedValueError(
-                f"a scope maps texts to texts or whole numbers, not {shown(name)} to {shown(value)}"
+                f"a scope maps texts to texts or whole numbers, not {brief(name)} to {brief(value)}"
             )
     try:
         spelled = json.dumps(dict(scope), sort_keys=True, separators=(",", ":"))
         faithful = json.loads(spelled) == dict(scope)
     except ValueError:  # a whole number of thousands of digits
-        raise UnsupportedValueError(f"a scope is at most some thousand characters long; not {shown(scope)}") from None
+        raise UnsupportedValueError(f"a scope is at most some thousand characters long; not {brief(scope)}") from None
     if not faithful:
         raise UnsupportedValueError(
-            f"the scope {shown(scope)} holds two halves of a character side by side, which would be the same scope as "
+            f"the scope {brief(scope)} holds two halves of a character side by side, which would be the same scope as "
             "that with the whole character: decode the text that it comes from as UTF-16"
         )
     return spelled

@@ -6,6 +6,7 @@ import datetime
 import re
 from typing import Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import SmolagentsMemoryError
 from smolagents_memory.memory.quoting import harmless, is_token, named, quoted
 from smolagents_memory.stores.records import USUAL
@@ -36,9 +37,8 @@ def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any
         return sentence("Recall did not work", error)
     place.recalled(found, wanted)
     if not found:
-        limits = "".join(
-            f", {name} {_told(value)}" for name, value in (("since", since), ("until", until), ("kind", kind)) if value
-        )
+        asked = (("since", since), ("until", until), ("kind", kind))
+        limits = "".join(f", {name} {_told(value)}" for name, value in asked if not _is_left_out(value))
         return f"{NOTHING} about {_told(wanted)}{limits}."
     return quoted(found, long_term.clock())[0]
 
@@ -46,7 +46,7 @@ def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any
 def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) -> str:
     """Under which key it was kept."""
     try:
-        name, provenance = None if key in (None, "") else _text("key", key), place.provenance()
+        name, provenance = None if _is_left_out(key) else _text("key", key), place.provenance()
         item: dict[str, Any] = {"text": _text("text", text), "key": name, "source": "agent", **provenance}
         if name is not None and provenance.get("tools"):
             _leave_alone(place, name)
@@ -54,7 +54,7 @@ def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) ->
             try:
                 item["importance"] = float(importance)
             except (TypeError, ValueError, OverflowError):
-                raise Wrong(f"importance is a number such as 1 or 2, not {importance!r:.60}") from None
+                raise Wrong(f"importance is a number such as 1 or 2, not {brief(importance)}") from None
         return f"Remembered as {_key(place.open().remember([item])[0])}."
     except (Wrong, SmolagentsMemoryError) as error:
         return sentence("Nothing was remembered", error)
@@ -64,7 +64,8 @@ def _leave_alone(place: BoundMemory, key: str) -> None:
     there = place.open().get(key)
     if there is not None and there.trust >= USUAL:
         raise Wrong(
-            f"there is a note under {key!r} already, and what tools returned does not replace it; choose another key"
+            f"there is a note under {brief(key)} already, and what tools returned does not replace it; choose another "
+            "key"
         )
 
 
@@ -98,10 +99,14 @@ def _without_brackets(text: str) -> str:
     return text.replace("[", "(").replace("]", ")")
 
 
+def _is_left_out(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and len(value) == 0)
+
+
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Wrong(f"{name} must be a text that is not empty, not {value!r:.60}")
-    return value
+        raise Wrong(f"{name} must be a text that is not empty, not {brief(value)}")
+    return str.__str__(value)
 
 
 def _number(k: Any) -> int:
@@ -120,22 +125,22 @@ def whole(name: str, value: Any) -> int:
         if isinstance(value, bool) or number != int(number):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise Wrong(f"{name} must be a whole number, not {value!r:.60}") from None
+        raise Wrong(f"{name} must be a whole number, not {brief(value)}") from None
     if number < 0:
-        raise Wrong(f"{name} must not be negative, as {value!r:.60} is")
+        raise Wrong(f"{name} must not be negative, as {brief(value)} is")
     return int(number)
 
 
 def _where(since: Any, until: Any, kind: Any, now: float) -> dict[str, Any]:
     where: dict[str, Any] = {}
     created = {}
-    if since not in (None, ""):
+    if not _is_left_out(since):
         created["$gte"] = _moment("since", since, now)
-    if until not in (None, ""):
+    if not _is_left_out(until):
         created["$lte"] = _moment("until", until, now, end=True)
     if created:
         where["created"] = created
-    if kind not in (None, ""):
+    if not _is_left_out(kind):
         where["kind"] = _text("kind", kind).strip().lower()
     return where
 
@@ -153,7 +158,7 @@ def _moment(name: str, value: Any, now: float, *, end: bool = False) -> float:
         if moment is not None:
             day = 86_400.0 if end and len(given) <= 10 else 0.0  # a day is meant up to its end
             return _seconds(moment) + day
-    raise Wrong(f"{name} must be a date such as 2025-03-01 or an age such as '7 days', not {value!r:.60}")
+    raise Wrong(f"{name} must be a date such as 2025-03-01 or an age such as '7 days', not {brief(value)}")
 
 
 def _seconds(moment: datetime.datetime) -> float:

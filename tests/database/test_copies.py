@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -234,6 +237,55 @@ def test_what_a_killed_restore_left_goes_with_every_purge_and_with_the_next_rest
     python(program, url, backup, TMPDIR=str(temporary))
     left = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".copying"} - before
     assert {path.name for path in left} <= {"memory.db-wal", "memory.db-shm"}
+
+
+NUMBERED = """
+import os, signal, sys
+from smolagents_memory import SessionManager
+from smolagents_memory.database import maintenance
+me = os.getpid()
+os.getpid = lambda: int(sys.argv[3])  # as the first process of a container has the number of every other such
+def stopped(*arguments):
+    os.kill(me, getattr(signal, sys.argv[4]))
+maintenance.closing = stopped
+SessionManager(sys.argv[1]).backup(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("then", ["purge", "backup"])
+def test_a_killed_backup_is_known_though_its_number_is_another_processs_now(
+    then: str, place: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    target = tmp_path / "kept" / "monday.db"
+    done = python(NUMBERED, place, target, 1, "SIGKILL", check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(target.parent.glob(".monday.db.1.*.tmp"))
+    monkeypatch.setattr("smolagents_memory._files._NOT_YET_LOCKED", -1.0, raising=False)  # it is no moment old
+    if then == "purge":
+        SessionManager(place).purge()
+        assert [path for path in place.iterdir() if path.suffix == ".copying"] == []
+    else:
+        SessionManager(place).backup(target)
+    assert {path.name for path in target.parent.iterdir()} <= {"monday.db"}
+
+
+def test_a_backup_under_way_is_left_alone_though_nobody_here_has_its_number(place: Path, tmp_path: Path) -> None:
+    """Its writer is in another container: what is no number here, or ours, is its there."""
+    target = tmp_path / "kept" / "monday.db"
+    for number in (999_999_999, os.getpid()):
+        program = [sys.executable, "-c", NUMBERED, place, target, number, "SIGSTOP"]
+        with subprocess.Popen([str(each) for each in program]) as writer:
+            try:
+                os.waitpid(writer.pid, os.WUNTRACED)
+                SessionManager(place).purge()
+                with contextlib.suppress(PlaceError):
+                    SessionManager(place).backup(target)
+                assert list(target.parent.glob(f".monday.db.{number}.*.tmp"))
+            finally:
+                writer.kill()
+                writer.wait()
+        SessionManager(place).purge()
+        assert not list(target.parent.glob(".*.tmp"))
 
 
 def test_a_note_erases_nothing_but_what_a_killed_backup_left(place: Path, tmp_path: Path) -> None:
