@@ -15,6 +15,7 @@ from smolagents_memory.history.stepping import iter_steps
 from smolagents_memory.sessions.runs import last_run
 from smolagents_memory.steps.answers import answer_of
 from smolagents_memory.steps.kinds import is_action, is_task
+from smolagents_memory.steps.marks import CLOSED, set_mark
 
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _settle_last_step(memory: Any, answers: Mapping[str, Any]) -> None:
     """Close the calls of a step that was left in the middle; take off one that had not come to any call."""
     step = memory.steps[-1]
     calls: list[ToolCall] = []
-    if is_action(step) and step.observations is None and step.error is None:
+    if is_action(step) and step.observations is None and step.error is None and not step.is_final_answer:
         calls = step.tool_calls or [
             ToolCall(name=call.function.name, arguments=call.function.arguments, id=call.id)
             for call in getattr(step.model_output_message, "tool_calls", None) or ()
@@ -69,7 +70,8 @@ def _settle_last_step(memory: Any, answers: Mapping[str, Any]) -> None:
         if calls:
             step.tool_calls = calls
             step.observations = "\n".join(str(answers.get(call.id, NO_ANSWER)) for call in calls)
-        elif not step.is_final_answer:
+            set_mark(step, CLOSED, [place for place, call in enumerate(calls) if call.id not in answers])
+        else:
             del memory.steps[-1]
     if unknown := set(answers) - {call.id for call in calls}:
         logger.warning("answers were given for calls that are not waiting for one: %s", sorted(unknown))
