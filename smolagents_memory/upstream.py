@@ -12,7 +12,7 @@ import inspect
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -209,9 +209,10 @@ class _Hooks(Telling):
     def _told(self, run: Run, stream: Generator[Any, Any, Any]) -> Generator[Any, Any, None]:
         go_on: Callable[[], Any] = functools.partial(next, stream)
         try:
+            self.still_its_turn(run)
             self.begin(run)
             while True:
-                with self.inside(run=run, announced=None), self.busy():
+                with self.inside(run=run, announced=None), self.busy(run):
                     item = go_on()
                 if isinstance(item, FinalAnswerStep):
                     self.answer(run, item.output)
@@ -220,7 +221,7 @@ class _Hooks(Telling):
                     go_on = functools.partial(next, stream)
                 except GeneratorExit as left:
                     try:
-                        stream.close()  # in the middle of a step upstream makes an error of that
+                        self._close(run, stream)  # in the middle of a step upstream makes an error of that
                     finally:
                         self.end(run, left)
                     raise
@@ -229,8 +230,18 @@ class _Hooks(Telling):
         except StopIteration:
             self.end(run)
         except BaseException as error:
+            if error is run.refusal:
+                self._close(run, stream)
             self.end(run, error)
             raise
+
+    def _close(self, run: Run, stream: Generator[Any, Any, None]) -> None:
+        """Leave a stream. Half a step of one that was overtaken stays out of memory, which is another run's now."""
+        if not self.is_overtaken(run):
+            stream.close()
+            return
+        with self.inside(left_out=True), suppress(_LeftOut):
+            stream.close()
 
     # -- steps -------------------------------------------------------------------------------------------------
 
@@ -299,6 +310,10 @@ class _Hooks(Telling):
                     sent[name] = standing_in(tool, {"__call__": functools.partial(self.code_call, name)})
 
 
+class _LeftOut(BaseException):
+    """Leaves upstream's loop before it puts a step into memory."""
+
+
 class _Registry(CallbackRegistry):
     """Stands round an agent's callbacks and sees every step before and after them."""
 
@@ -315,6 +330,8 @@ class _Registry(CallbackRegistry):
 
     def callback(self, memory_step: Any, **options: Any) -> None:
         """Tell of the step, let the callbacks run, and tell again."""
+        if self._hooks.now("left_out"):
+            raise _LeftOut
         self._hooks.tell("before_callbacks", self._hooks.agent, memory_step)
         self.inner.callback(memory_step, **options)
         self._hooks.tell("after_callbacks", self._hooks.agent, memory_step)
@@ -370,11 +387,12 @@ def send_tools(agent: Any) -> None:
 def part_of(run: Run) -> Iterator[None]:
     """What the agent does meanwhile belongs to this run. An error that leaves ends it; then it may be taken up."""
     hooks = _hooks_of(run.agent)
-    if run.outcome is not None or not run.begun:  # in the second case somebody may listen only since then
-        run.take_up()
     try:
+        hooks.still_its_turn(run)
+        if run.outcome is not None or not run.begun:  # in the second case somebody may listen only since then
+            run.take_up()
         hooks.begin(run)
-        with hooks.inside(run=run), hooks.busy():
+        with hooks.inside(run=run), hooks.busy(run):
             yield
     except BaseException as error:
         hooks.end(run, error)

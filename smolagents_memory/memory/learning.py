@@ -130,6 +130,16 @@ class Learning(Listener):
                 )
             )
 
+    def run_overtaken(self, run: Run) -> None:
+        """Nor may two take turns."""
+        run.refuse(
+            AttachError(
+                "another run of this agent has begun since this one stopped between two steps, and the steps of both "
+                "would be mixed: this one does not go on. Let one end before the next begins, or give each an agent "
+                "and a memory of its own"
+            )
+        )
+
     def run_begins(self, run: Run) -> None:
         """Recall for its task, unless that was done before."""
         self._running.add(run)
@@ -163,6 +173,8 @@ class Learning(Listener):
         """Learn from it."""
         if run in self._running:
             self._running.remove(run)
+            if run.overtaken:
+                return  # the newest task is another one's, which is learnt from when it ends
             self.learn(asking=run.outcome != INTERRUPTED)
 
     def _changed(self, event: Event) -> None:

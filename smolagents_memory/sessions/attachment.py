@@ -154,6 +154,18 @@ class Attachment(Follower):
             self._tell_what_is_missing()
             self.journal.commit()
 
+    def run_overtaken(self, run: Run) -> None:
+        """A stream goes on though another run has begun since: only within a call of the agent itself."""
+        if not any(turn.agent is self.agent for turn in turns.within()):
+            run.refuse(
+                SessionError(
+                    f"another run of the agent of session {self.session.session_id!r} has begun since this one "
+                    "stopped between two steps, and the steps of both would be mixed: this one does not go on, and is "
+                    "noted as interrupted. Let one end before the next begins, or give each an agent and a session "
+                    "of its own"
+                )
+            )
+
     def run_begins(self, run: Run) -> None:
         """What has just been sent again although the agent's code had deleted it is taken back."""
         namespace = namespace_of(self.agent)
@@ -163,7 +175,7 @@ class Attachment(Follower):
 
     def run_ends(self, run: Run) -> None:
         """Note how."""
-        if run.refusal is None:  # else it never began
+        if run.refusal is None and not run.overtaken:  # else it never began, or was noted when the next one did
             self.run_ended(run, self.journal, self.log)
 
     def _tell_what_is_missing(self) -> None:
