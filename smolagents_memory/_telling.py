@@ -78,11 +78,18 @@ class Telling:
             return False
         self._listeners.remove(listener)
         self._sort()
-        for name, (ours, before) in self._put.items() if not self._listeners else ():
-            if vars(self.agent).get(name) is ours:
-                del vars(self.agent)[name]
-                vars(self.agent).update({} if before is None else {name: before})
+        if not self._listeners:
+            bare = self.taken_off(vars(self.agent))
+            for name in self._put.keys() - bare.keys():
+                vars(self.agent).pop(name, None)
+            vars(self.agent).update({name: bare[name] for name in self._put.keys() & bare.keys()})
         return not self._listeners
+
+    def taken_off(self, held: dict[str, Any]) -> dict[str, Any]:
+        """The attributes of the agent without what was put there, in its stead what the agent itself had."""
+        ours = {name: before for name, (ours, before) in self._put.items() if held.get(name) is ours}
+        bare = {name: value for name, value in held.items() if name not in ours}
+        return {**bare, **{name: before for name, before in ours.items() if before is not None}}
 
     def _sort(self) -> None:
         def hears(listener: Listener, event: str) -> bool:

@@ -60,6 +60,7 @@ def watch(agent: Any, listener: Listener) -> Callable[[], None]:
     as it was. Calls in code that a remote executor runs are out of sight.
     """
     notice_memories()
+    notice_copies()
     with _watching:
         hooks = _hooks_of(agent)
         vars(agent)[_HOOKS] = hooks
@@ -142,6 +143,25 @@ def notice_memories() -> None:
         MultiStepAgent.memory = _MemorySlot()
 
 
+def notice_copies() -> None:
+    """From now on a copy of an agent that is watched (`copy.copy`, `copy.deepcopy`, a pickle) is watched by nobody.
+
+    What was put on the agent runs the agent itself, and so it would on the copy.
+    """
+    if "__reduce_ex__" not in vars(MultiStepAgent):
+        MultiStepAgent.__reduce_ex__ = _reduced
+
+
+def _reduced(agent: Any, protocol: Any) -> Any:
+    """What Python copies of an agent: the agent as it would be if nobody watched it."""
+    reduced: Any = object.__reduce_ex__(agent, protocol)
+    how, made_of, *rest = reduced
+    hooks = vars(agent).get(_HOOKS)
+    if hooks is not None and rest and isinstance(rest[0], dict):
+        rest[0] = hooks.taken_off(rest[0])
+    return how, made_of, *rest
+
+
 def _hooks_of(agent: Any) -> _Hooks:
     """The hooks on an agent; of one that nobody watches some that tell nobody."""
     hooks = vars(agent).get(_HOOKS)
@@ -175,6 +195,14 @@ class _Hooks(Telling):
         tools = _tools_sent(self.agent)
         tools.update({name: stood_for(tool) for name, tool in tools.items()})
         return True
+
+    def taken_off(self, held: dict[str, Any]) -> dict[str, Any]:
+        """An agent's attributes for a copy of it: without what is put on, and with a memory that is the copy's own."""
+        held = {name: value for name, value in super().taken_off(held).items() if name != _HOOKS}
+        if "model" in held:
+            held["model"] = stood_for(held["model"])
+        for_a_copy = getattr(held.get("memory"), "for_a_copy", None)
+        return held if for_a_copy is None else {**held, "memory": for_a_copy()}
 
     def is_interrupt(self, error: BaseException) -> bool:
         return super().is_interrupt(error) or str(error) == _INTERRUPTED
