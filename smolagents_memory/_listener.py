@@ -132,7 +132,7 @@ class Listener:
         """A run is about to begin, and nothing has changed yet; `run.refuse` keeps it from it."""
 
     def run_begins(self, run: Run) -> None:
-        """Its task is in memory, and its model was asked nothing yet."""
+        """Its task is in memory, and its model was asked nothing yet, unless it began before this one listened."""
 
     def run_overtaken(self, run: Run) -> None:
         """A stream is taken up though another run has begun since, which is not over or took all steps off.

@@ -122,12 +122,21 @@ class Telling:
     def tell(self, event: str, *what: Any) -> None:
         """Tell an event to all who hear it."""
         for listener in self.heard.get(event, ()):
-            try:
-                getattr(listener, event)(*what)
-            except Exception:
-                if (id(listener), event) not in self._failed:
-                    self._failed.add((id(listener), event))
-                    logger.exception("%s failed at %s; the run goes on", type(listener).__name__, event)
+            self._tell(listener, event, *what)
+
+    def _tell(self, listener: Listener, event: str, *what: Any) -> None:
+        try:
+            getattr(listener, event)(*what)
+        except Exception:
+            if (id(listener), event) not in self._failed:
+                self._failed.add((id(listener), event))
+                logger.exception("%s failed at %s; the run goes on", type(listener).__name__, event)
+
+    def tell_open_run(self, listener: Listener) -> None:
+        """Tell one who comes late of the run that goes on, if any does."""
+        runs = [run for each in self._line if (run := each()) is not None and run.begun and run.outcome is None]
+        if runs and not self.is_overtaken(runs[-1]):
+            self._tell(listener, "run_begins", runs[-1])
 
     # -- what happens now --------------------------------------------------------------------------------------
 

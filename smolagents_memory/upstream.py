@@ -56,8 +56,9 @@ AGENT_ERRORS: dict[str, type[BaseException]] = {
 def watch(agent: Any, listener: Listener) -> Callable[[], None]:
     """Tell a listener what this agent does, until the function that is returned is called.
 
-    However many listen, the agent is wrapped once, and only where somebody listens; when the last one has left it is
-    as it was. Calls in code that a remote executor runs are out of sight.
+    Who comes in the middle of a run is told that it has begun. However many listen, the agent is wrapped once, and
+    only where somebody listens; when the last one has left it is as it was. Calls in code that a remote executor runs
+    are out of sight.
     """
     notice_memories()
     notice_copies()
@@ -65,6 +66,7 @@ def watch(agent: Any, listener: Listener) -> Callable[[], None]:
         hooks = _hooks_of(agent)
         vars(agent)[_HOOKS] = hooks
         hooks.listen(listener)
+    hooks.tell_open_run(listener)
 
     kept = weakref.ref(hooks)  # by the agent, for as long as somebody has that one
 
@@ -115,19 +117,17 @@ class _MemorySlot:
     def __set__(self, agent: Any, memory: Any) -> None:
         held = vars(agent)
         before, held["memory"] = held.get("memory"), memory
-        if before is memory:
-            return
         held.pop(_UNTOLD, None)
         placed_on = getattr(memory, "placed_on", None)
         if placed_on is not None and _LAST_MADE not in held:
             held[_UNTOLD] = placed_on
-        elif placed_on is not None:
+        elif placed_on is not None:  # also where it stands there already: it may have let go of the agent
             try:
-                placed_on(agent, before)
+                placed_on(agent, None if before is memory else before)
             except BaseException:
                 held["memory"] = before
                 raise
-        if before is not None:
+        if before is not None and before is not memory:
             _hooks_of(agent).tell("memory_replaced", agent, before)
 
     def __delete__(self, agent: Any) -> None:

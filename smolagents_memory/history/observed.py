@@ -234,9 +234,9 @@ class ObservedMemory(AgentMemory):
 
     def _why_not_two(self) -> str:
         return (
-            "this memory is kept in a session as that of another agent, and the steps of both would be mixed: nothing "
-            "was changed. Give each agent a memory of its own (ObservedMemory(…), or leave it the one it has), and a "
-            "Session of its own"
+            f"this memory is kept in {self.kept_in or 'a session'} as that of another agent, and the steps of both "
+            "would be mixed: nothing was changed. Give each agent a memory of its own (ObservedMemory(…), or leave it "
+            "the one it has), and a Session of its own; session.detach() lets go of the other agent's memory"
         )
 
     # -- what smolagents uses ----------------------------------------------------------------------------------

@@ -78,9 +78,9 @@ class Learning(Listener):
         self._added_to.clear()
         self._waiting.clear()
         self.trail = Trail(self._served)
-        self._off_watch = watch(agent, self)
         self._agent = weakref.ref(agent)
         self._off = self._memory.on("steps_changed", self._changed)
+        self._off_watch = watch(agent, self)  # which tells of the run that goes on, if any does
 
     def _served(self) -> list[Any]:
         return [agent for agent in [self._agent()] if agent is not None]
