@@ -43,17 +43,20 @@ class Run:
     refusal: Exception | None = None
     reset_unasked: bool = False  # nobody said so: `run` does it unless it is told not to
     beside: bool = False  # another thread runs the agent at this moment
+    place: int = 0  # among the runs of its agent that may take turns; 0 for one within another
+    overtaken: bool = False  # when it ended, the steps in memory were another one's
     announced: bool = False
     begun: bool = False
     begun_with: Any = None  # the step that holds its task
 
     def take_up(self) -> None:
         """It is about to go on, and is told of anew."""
-        self.outcome = self.error = None
+        self.outcome = self.error = self.refusal = None
         self.goes_on, self.announced, self.begun = True, False, False
 
     def refuse(self, error: Exception) -> None:
-        """Have whoever begins this run get an error instead, before anything has changed; for `run_announced`."""
+        """Have whoever begins this run, or goes on with it, get an error instead; for `run_announced`, before anything
+        has changed, and for `run_overtaken`."""
         self.refusal = self.refusal or error
 
 
@@ -129,7 +132,13 @@ class Listener:
         """A run is about to begin, and nothing has changed yet; `run.refuse` keeps it from it."""
 
     def run_begins(self, run: Run) -> None:
-        """Its task is in memory, and its model was asked nothing yet."""
+        """Its task is in memory, and its model was asked nothing yet, unless it began before this one listened."""
+
+    def run_overtaken(self, run: Run) -> None:
+        """A stream is taken up though another run has begun since, which is not over or took all steps off.
+
+        With `run.refuse` it ends here, and what it had of a step comes no more into memory.
+        """
 
     def run_ends(self, run: Run) -> None:
         """It is over, or was left; see `run.outcome`."""

@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,11 +25,12 @@ from smolagents.models import (
     agglomerate_stream_deltas,
 )
 
+from smolagents_memory._forks import Lock
 from smolagents_memory._listener import ANSWERED, FAILED, INTERRUPTED, Call, Listener, ModelCall, Run, ToolCall
 from smolagents_memory._log import logger
 
 
-RUNS = {"run_announced", "run_begins", "run_ends"}
+RUNS = {"run_announced", "run_begins", "run_overtaken", "run_ends"}
 MODEL_CALLS = {"model_call_begins", "model_call_ends"}
 TOOL_CALLS = {"tool_call_begins", "tool_call_ends"}
 CALLBACKS = {"before_callbacks", "after_callbacks"}
@@ -60,10 +62,10 @@ class Telling:
         self._put: dict[str, tuple[Any, Any]] = {}  # by attribute: ours, and what the agent itself had there
         self._here = threading.local()
         self._actions: list[Action] = []
-        self._busy: list[
-            tuple[int, int]
-        ] = []  # who is within a run at this moment: processes, forked ones too, and threads
-        self._lock = threading.Lock()
+        self._busy: list[tuple[int, int]] = []  # who is within a run now: processes, forked ones too, and threads
+        self._line: list[weakref.ref[Run]] = []  # runs of which none is within another, in the order of their coming
+        self._places, self._reset_by = itertools.count(1), 0  # in that line; the last that took all steps off
+        self._lock = Lock()
 
     def listen(self, listener: Listener) -> None:
         """Tell this one, too."""
@@ -76,11 +78,18 @@ class Telling:
             return False
         self._listeners.remove(listener)
         self._sort()
-        for name, (ours, before) in self._put.items() if not self._listeners else ():
-            if vars(self.agent).get(name) is ours:
-                del vars(self.agent)[name]
-                vars(self.agent).update({} if before is None else {name: before})
+        if not self._listeners:
+            bare = self.taken_off(vars(self.agent))
+            for name in self._put.keys() - bare.keys():
+                vars(self.agent).pop(name, None)
+            vars(self.agent).update({name: bare[name] for name in self._put.keys() & bare.keys()})
         return not self._listeners
+
+    def taken_off(self, held: dict[str, Any]) -> dict[str, Any]:
+        """The attributes of the agent without what was put there, in its stead what the agent itself had."""
+        ours = {name: before for name, (ours, before) in self._put.items() if held.get(name) is ours}
+        bare = {name: value for name, value in held.items() if name not in ours}
+        return {**bare, **{name: before for name, before in ours.items() if before is not None}}
 
     def _sort(self) -> None:
         def hears(listener: Listener, event: str) -> bool:
@@ -113,12 +122,21 @@ class Telling:
     def tell(self, event: str, *what: Any) -> None:
         """Tell an event to all who hear it."""
         for listener in self.heard.get(event, ()):
-            try:
-                getattr(listener, event)(*what)
-            except Exception:
-                if (id(listener), event) not in self._failed:
-                    self._failed.add((id(listener), event))
-                    logger.exception("%s failed at %s; the run goes on", type(listener).__name__, event)
+            self._tell(listener, event, *what)
+
+    def _tell(self, listener: Listener, event: str, *what: Any) -> None:
+        try:
+            getattr(listener, event)(*what)
+        except Exception:
+            if (id(listener), event) not in self._failed:
+                self._failed.add((id(listener), event))
+                logger.exception("%s failed at %s; the run goes on", type(listener).__name__, event)
+
+    def tell_open_run(self, listener: Listener) -> None:
+        """Tell one who comes late of the run that goes on, if any does."""
+        runs = [run for each in self._line if (run := each()) is not None and run.begun and run.outcome is None]
+        if runs and not self.is_overtaken(runs[-1]):
+            self._tell(listener, "run_begins", runs[-1])
 
     # -- what happens now --------------------------------------------------------------------------------------
 
@@ -145,22 +163,48 @@ class Telling:
         """A run is about to begin; raises where a listener refuses it."""
         if run.announced or not self._listeners:
             return
-        here = os.getpid(), threading.get_ident()
-        run.beside = any(there[0] == here[0] and there != here for there in self._busy)
-        if self.stepped is not None and self.stepped is not run and not run.beside:
+        if self.stepped is not None and self.stepped is not run and not self._is_busy_elsewhere():
             self.end(self.stepped)  # it was left in the middle
+        with self._lock:
+            run.beside = self._is_busy_elsewhere()
+            if not any(
+                process == os.getpid() for process, _ in self._busy
+            ):  # else it is within that, or let beside it
+                open_ones = [each for each in self._line if (known := each()) is not None and known.outcome is None]
+                self._line, run.place = [*open_ones, weakref.ref(run)], next(self._places)
         run.announced = True
         self.tell("run_announced", run)
         if run.refusal is not None:
             self.end(run, run.refusal)
             raise run.refusal
+        if run.reset and not run.goes_on:
+            self._reset_by = max(self._reset_by, run.place)
+
+    def _is_busy_elsewhere(self) -> bool:
+        here = os.getpid(), threading.get_ident()
+        return any(there[0] == here[0] and there != here for there in self._busy)
+
+    def is_overtaken(self, run: Run) -> bool:
+        """Whether another one has begun since, between two of its steps, and is not over or took all steps off."""
+        newer = [known for each in self._line if (known := each()) is not None and known.place > run.place]
+        return run.place > 0 and (self._reset_by > run.place or any(each.outcome is None for each in newer))
+
+    def still_its_turn(self, run: Run) -> None:
+        """It is about to go on; raises where another one has overtaken it and a listener does not want both."""
+        if self.is_overtaken(run):
+            self.tell("run_overtaken", run)
+            if run.refusal is not None:
+                raise run.refusal
 
     @contextmanager
-    def busy(self) -> Iterator[None]:
-        """This thread is within a run meanwhile."""
+    def busy(self, run: Run | None = None) -> Iterator[None]:
+        """This thread is within a run meanwhile; within this one, if it is still its turn."""
         here = os.getpid(), threading.get_ident()
-        self._busy.append(here)
+        with self._lock:
+            self._busy.append(here)  # from now on nobody can overtake it
         try:
+            if run is not None:
+                self.still_its_turn(run)
             yield
         finally:
             self._busy.remove(here)
@@ -193,6 +237,7 @@ class Telling:
 
     def _over(self, run: Run) -> None:
         self.stepped = None if self.stepped is run else self.stepped
+        run.overtaken = self.is_overtaken(run)
         if run.announced:
             self.tell("run_ends", run)
 

@@ -12,7 +12,7 @@ import inspect
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -56,14 +56,17 @@ AGENT_ERRORS: dict[str, type[BaseException]] = {
 def watch(agent: Any, listener: Listener) -> Callable[[], None]:
     """Tell a listener what this agent does, until the function that is returned is called.
 
-    However many listen, the agent is wrapped once, and only where somebody listens; when the last one has left it is
-    as it was. Calls in code that a remote executor runs are out of sight.
+    Who comes in the middle of a run is told that it has begun. However many listen, the agent is wrapped once, and
+    only where somebody listens; when the last one has left it is as it was. Calls in code that a remote executor runs
+    are out of sight.
     """
     notice_memories()
+    notice_copies()
     with _watching:
         hooks = _hooks_of(agent)
         vars(agent)[_HOOKS] = hooks
         hooks.listen(listener)
+    hooks.tell_open_run(listener)
 
     kept = weakref.ref(hooks)  # by the agent, for as long as somebody has that one
 
@@ -114,19 +117,17 @@ class _MemorySlot:
     def __set__(self, agent: Any, memory: Any) -> None:
         held = vars(agent)
         before, held["memory"] = held.get("memory"), memory
-        if before is memory:
-            return
         held.pop(_UNTOLD, None)
         placed_on = getattr(memory, "placed_on", None)
         if placed_on is not None and _LAST_MADE not in held:
             held[_UNTOLD] = placed_on
-        elif placed_on is not None:
+        elif placed_on is not None:  # also where it stands there already: it may have let go of the agent
             try:
-                placed_on(agent, before)
+                placed_on(agent, None if before is memory else before)
             except BaseException:
                 held["memory"] = before
                 raise
-        if before is not None:
+        if before is not None and before is not memory:
             _hooks_of(agent).tell("memory_replaced", agent, before)
 
     def __delete__(self, agent: Any) -> None:
@@ -140,6 +141,25 @@ def notice_memories() -> None:
     """From now on it is noticed when somebody gives an agent another memory. smolagents has no hook for that."""
     if "memory" not in vars(MultiStepAgent):
         MultiStepAgent.memory = _MemorySlot()
+
+
+def notice_copies() -> None:
+    """From now on a copy of an agent that is watched (`copy.copy`, `copy.deepcopy`, a pickle) is watched by nobody.
+
+    What was put on the agent runs the agent itself, and so it would on the copy.
+    """
+    if "__reduce_ex__" not in vars(MultiStepAgent):
+        MultiStepAgent.__reduce_ex__ = _reduced
+
+
+def _reduced(agent: Any, protocol: Any) -> Any:
+    """What Python copies of an agent: the agent as it would be if nobody watched it."""
+    reduced: Any = object.__reduce_ex__(agent, protocol)
+    how, made_of, *rest = reduced
+    hooks = vars(agent).get(_HOOKS)
+    if hooks is not None and rest and isinstance(rest[0], dict):
+        rest[0] = hooks.taken_off(rest[0])
+    return how, made_of, *rest
 
 
 def _hooks_of(agent: Any) -> _Hooks:
@@ -176,6 +196,14 @@ class _Hooks(Telling):
         tools.update({name: stood_for(tool) for name, tool in tools.items()})
         return True
 
+    def taken_off(self, held: dict[str, Any]) -> dict[str, Any]:
+        """An agent's attributes for a copy of it: without what is put on, and with a memory that is the copy's own."""
+        held = {name: value for name, value in super().taken_off(held).items() if name != _HOOKS}
+        if "model" in held:
+            held["model"] = stood_for(held["model"])
+        for_a_copy = getattr(held.get("memory"), "for_a_copy", None)
+        return held if for_a_copy is None else {**held, "memory": for_a_copy()}
+
     def is_interrupt(self, error: BaseException) -> bool:
         return super().is_interrupt(error) or str(error) == _INTERRUPTED
 
@@ -209,9 +237,10 @@ class _Hooks(Telling):
     def _told(self, run: Run, stream: Generator[Any, Any, Any]) -> Generator[Any, Any, None]:
         go_on: Callable[[], Any] = functools.partial(next, stream)
         try:
+            self.still_its_turn(run)
             self.begin(run)
             while True:
-                with self.inside(run=run, announced=None), self.busy():
+                with self.inside(run=run, announced=None), self.busy(run):
                     item = go_on()
                 if isinstance(item, FinalAnswerStep):
                     self.answer(run, item.output)
@@ -220,7 +249,7 @@ class _Hooks(Telling):
                     go_on = functools.partial(next, stream)
                 except GeneratorExit as left:
                     try:
-                        stream.close()  # in the middle of a step upstream makes an error of that
+                        self._close(run, stream)  # in the middle of a step upstream makes an error of that
                     finally:
                         self.end(run, left)
                     raise
@@ -229,8 +258,18 @@ class _Hooks(Telling):
         except StopIteration:
             self.end(run)
         except BaseException as error:
+            if error is run.refusal:
+                self._close(run, stream)
             self.end(run, error)
             raise
+
+    def _close(self, run: Run, stream: Generator[Any, Any, None]) -> None:
+        """Leave a stream. Half a step of one that was overtaken stays out of memory, which is another run's now."""
+        if not self.is_overtaken(run):
+            stream.close()
+            return
+        with self.inside(left_out=True), suppress(_LeftOut):
+            stream.close()
 
     # -- steps -------------------------------------------------------------------------------------------------
 
@@ -299,6 +338,10 @@ class _Hooks(Telling):
                     sent[name] = standing_in(tool, {"__call__": functools.partial(self.code_call, name)})
 
 
+class _LeftOut(BaseException):
+    """Leaves upstream's loop before it puts a step into memory."""
+
+
 class _Registry(CallbackRegistry):
     """Stands round an agent's callbacks and sees every step before and after them."""
 
@@ -315,6 +358,8 @@ class _Registry(CallbackRegistry):
 
     def callback(self, memory_step: Any, **options: Any) -> None:
         """Tell of the step, let the callbacks run, and tell again."""
+        if self._hooks.now("left_out"):
+            raise _LeftOut
         self._hooks.tell("before_callbacks", self._hooks.agent, memory_step)
         self.inner.callback(memory_step, **options)
         self._hooks.tell("after_callbacks", self._hooks.agent, memory_step)
@@ -370,11 +415,12 @@ def send_tools(agent: Any) -> None:
 def part_of(run: Run) -> Iterator[None]:
     """What the agent does meanwhile belongs to this run. An error that leaves ends it; then it may be taken up."""
     hooks = _hooks_of(run.agent)
-    if run.outcome is not None or not run.begun:  # in the second case somebody may listen only since then
-        run.take_up()
     try:
+        hooks.still_its_turn(run)
+        if run.outcome is not None or not run.begun:  # in the second case somebody may listen only since then
+            run.take_up()
         hooks.begin(run)
-        with hooks.inside(run=run), hooks.busy():
+        with hooks.inside(run=run), hooks.busy(run):
             yield
     except BaseException as error:
         hooks.end(run, error)

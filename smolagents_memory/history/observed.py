@@ -214,6 +214,14 @@ class ObservedMemory(AgentMemory):
         """It was just put in the place of an agent's memory; what this raises puts the one from before back."""
         self._refuse_second(agent)
 
+    def for_a_copy(self) -> ObservedMemory:
+        """The memory of a copy of its agent: as smolagents has it this very one, unless it is one agent's alone."""
+        if not any(held() is not None for held in self._holds):
+            return self
+        own = copy.copy(self)
+        own.journaled_in, own.journaled = None, ()
+        return own
+
     def _refuse_second(self, agent: Any) -> None:
         if self._is_of_another(agent):
             gc.collect()  # an agent that nobody refers to any more may still be there
@@ -226,9 +234,9 @@ class ObservedMemory(AgentMemory):
 
     def _why_not_two(self) -> str:
         return (
-            "this memory is kept in a session as that of another agent, and the steps of both would be mixed: nothing "
-            "was changed. Give each agent a memory of its own (ObservedMemory(…), or leave it the one it has), and a "
-            "Session of its own"
+            f"this memory is kept in {self.kept_in or 'a session'} as that of another agent, and the steps of both "
+            "would be mixed: nothing was changed. Give each agent a memory of its own (ObservedMemory(…), or leave it "
+            "the one it has), and a Session of its own; session.detach() lets go of the other agent's memory"
         )
 
     # -- what smolagents uses ----------------------------------------------------------------------------------

@@ -182,6 +182,8 @@ class EnhancedAgentMemory(Holdings, ObservedMemory):
                 self.session.detach()
 
     def _why_not_two(self) -> str:
+        if not self._learning.serves(self._last_agent()):  # it was let go of, but for a session
+            return super()._why_not_two()
         return (
             "this EnhancedAgentMemory is the memory of another agent, and the steps of both would be mixed: nothing "
             "was changed. Give each agent one of its own, which costs little: "

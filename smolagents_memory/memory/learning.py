@@ -79,9 +79,9 @@ class Learning(Listener):
         self._added_to.clear()
         self._waiting.clear()
         self.trail = Trail(self._served)
-        self._off_watch = watch(agent, self)
         self._agent = weakref.ref(agent)
         self._off = self._memory.on("steps_changed", self._changed)
+        self._off_watch = watch(agent, self)  # which tells of the run that goes on, if any does
 
     def _served(self) -> list[Any]:
         return [agent for agent in [self._agent()] if agent is not None]
@@ -131,6 +131,16 @@ class Learning(Listener):
                 )
             )
 
+    def run_overtaken(self, run: Run) -> None:
+        """Nor may two take turns."""
+        run.refuse(
+            AttachError(
+                "another run of this agent has begun since this one stopped between two steps, and the steps of both "
+                "would be mixed: this one does not go on. Let one end before the next begins, or give each an agent "
+                "and a memory of its own"
+            )
+        )
+
     def run_begins(self, run: Run) -> None:
         """Recall for its task, unless that was done before."""
         self._running.add(run)
@@ -164,6 +174,8 @@ class Learning(Listener):
         """Learn from it."""
         if run in self._running:
             self._running.remove(run)
+            if run.overtaken:
+                return  # the newest task is another one's, which is learnt from when it ends
             self.learn(asking=run.outcome != INTERRUPTED)
 
     def _changed(self, event: Event) -> None:

@@ -11,9 +11,9 @@ from smolagents.models import MessageRole
 
 from smolagents_memory.memory.provenance import read_of
 from smolagents_memory.steps.answers import outcome
-from smolagents_memory.steps.calls import CODE, Call, calls_made, error_of
+from smolagents_memory.steps.calls import CODE, LOST, Call, calls_made, error_of
 from smolagents_memory.steps.kinds import is_action, is_plan, is_task
-from smolagents_memory.steps.marks import returned_text
+from smolagents_memory.steps.marks import returned_text, unanswered
 from smolagents_memory.steps.rendering import text_message
 from smolagents_memory.steps.texts import shorten, text_of
 
@@ -63,6 +63,9 @@ def actions(steps: Iterable[MemoryStep]) -> Iterator[Action]:
 
 def _actions_of(step: ActionStep) -> Iterator[Action]:
     error, observed = error_of(step), returned_text(step)  # without what callbacks put there
+    if step.code_action and unanswered(step):
+        yield Action(CODE, step.code_action, result="", error=LOST, lost=True)
+        return
     if step.code_action:  # an answer that was refused is a failure of the code that gave it
         result = _printed(observed) or ("" if step.action_output is None else str(step.action_output))
         yield Action(CODE, step.code_action, result=result, error=error)

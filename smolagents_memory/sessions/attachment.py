@@ -28,7 +28,7 @@ from smolagents_memory.sessions.runs import INTERRUPTED, RunLog, last_run
 from smolagents_memory.sessions.states import KeptStates
 from smolagents_memory.steps.kinds import is_task
 from smolagents_memory.steps.notes import NoteStep
-from smolagents_memory.upstream import namespace_of, who_watches
+from smolagents_memory.upstream import namespace_of
 from smolagents_memory.variables.restore import RestoreReport
 from smolagents_memory.variables.runtime import Runtime, fold, forget_runtime, overridden_names, restore_runtime
 
@@ -44,15 +44,10 @@ class Attachment(Follower):
     """Keeps one agent's journal: restores it, follows the agent, and lets go of it at the end."""
 
     _told_of_reset = False
+    _there: set[str] | None = None  # the variables that there were when a run was announced
 
     def __init__(self, session: Session, agent: Any, position: Position, restored: Restored) -> None:
         self.session, self.agent = session, agent
-        for other in who_watches(agent):
-            if isinstance(other, Attachment):
-                raise SessionError(
-                    f"this agent is attached to session {other.session.session_id!r} already, and session "
-                    f"{session.session_id!r} was left as it is: detach the other one first"
-                )
         self._overridden = overridden_names(restored.runtime)
         self._place = (str(session.database), session.session_id)
         self.journal = Journal(session.database, position, restored.runtime, fold)
@@ -137,6 +132,7 @@ class Attachment(Follower):
         except SessionConflictError as error:
             run.refuse(error)
             return
+        introduce(self.agent, self.session)  # tools may have come since
         self.managed.look_again()
         if run.reset_unasked and self.agent.memory.steps and not self._told_of_reset:
             self._told_of_reset = True
@@ -154,16 +150,28 @@ class Attachment(Follower):
             self._tell_what_is_missing()
             self.journal.commit()
 
+    def run_overtaken(self, run: Run) -> None:
+        """A stream goes on though another run has begun since: only within a call of the agent itself."""
+        if not any(turn.agent is self.agent for turn in turns.within()):
+            run.refuse(
+                SessionError(
+                    f"another run of the agent of session {self.session.session_id!r} has begun since this one "
+                    "stopped between two steps, and the steps of both would be mixed: this one does not go on, and is "
+                    "noted as interrupted. Let one end before the next begins, or give each an agent and a session "
+                    "of its own"
+                )
+            )
+
     def run_begins(self, run: Run) -> None:
         """What has just been sent again although the agent's code had deleted it is taken back."""
         namespace = namespace_of(self.agent)
-        if run.goes_on and namespace is not None:
+        if run.goes_on and namespace is not None and self._there is not None:
             for name in self._overridden - self._there:
                 namespace.variables.pop(name, None)
 
     def run_ends(self, run: Run) -> None:
         """Note how."""
-        if run.refusal is None:  # else it never began
+        if run.refusal is None and not run.overtaken:  # else it never began, or was noted when the next one did
             self.run_ended(run, self.journal, self.log)
 
     def _tell_what_is_missing(self) -> None:
@@ -251,7 +259,8 @@ def _held_by(memory: Any) -> dict[str, Any]:
 
 
 def _put_back(agent: Any, memory: Any, held: dict[str, Any]) -> None:
-    agent.memory = memory
+    if agent.memory is not memory:
+        agent.memory = memory
     if _same_objects(memory.steps, held["steps"]):
         del held["steps"]
     for name, value in held.items():

@@ -62,7 +62,7 @@ class Follower(Listener):
     shared = False
     runner: int | None = None  # the thread that runs the agent
     memory: ObservedMemory
-    _strange: Any = None  # a memory that cannot be followed
+    _strange: Any = ()  # a memory that cannot be followed
     _moving = False
     replaced: SessionError | None = None  # what there is to say of a memory that somebody put in the place of it
 

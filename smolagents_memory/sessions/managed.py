@@ -163,6 +163,7 @@ class _ManagedAgent(_Caller, Follower):
         if self.is_of_another():
             return
         self.look_at_memory(self._agent)
+        introduce(self._agent, self._session_of_call)  # tools may have come since
         within, self.runner = next(iter(turns.within()), None), threading.get_ident()
         try:
             stay = self.stays[id(run)] = turns.take(self._agent, within, wait=self.wait)

@@ -26,7 +26,7 @@ from smolagents_memory.sessions.reading import Restored, read_outline, restore
 from smolagents_memory.sessions.resume import resume
 from smolagents_memory.sessions.runs import Run, described, end_of_run, sound_runs
 from smolagents_memory.sessions.transcript import Transcript, fork, original_at
-from smolagents_memory.sessions.waiting import when_free
+from smolagents_memory.sessions.waiting import free_for, when_free
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 
@@ -98,7 +98,8 @@ class Session:
         )
         try:
             restored = self._read()
-            self._attachment = Attachment(self, agent, position, restored)
+            with free_for(agent, self):
+                self._attachment = Attachment(self, agent, position, restored)
         except BaseException:
             directory.let_go(self.database, position)
             raise
@@ -172,11 +173,15 @@ class Session:
             error.__context__ = own  # the error that came first is the one to see; it was logged when it happened
 
     def restore(self, agent: Any) -> bool:
-        """Put what is there into the agent, without journaling. Returns whether there was anything."""
+        """Put what is there into the agent, without journaling. Returns whether there was anything.
+
+        Raises SessionError while a session is attached to the agent, whose journal it would go into.
+        """
         if not self.exists():
             return False
-        put_into(agent, self._told(), (str(self.database), self.session_id))
-        agent.memory.kept_in = self
+        with free_for(agent, self):
+            put_into(agent, self._told(), (str(self.database), self.session_id))
+            agent.memory.kept_in = self
         return True
 
     def resume(

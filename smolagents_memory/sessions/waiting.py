@@ -1,4 +1,4 @@
-"""Waiting for a session that somebody else is attached to: in this process first come first served."""
+"""Waiting for a session that somebody else is attached to, first come first served; and one session for an agent."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from smolagents_memory._brief import brief
 from smolagents_memory._errors import SessionConflictError, SessionError
-from smolagents_memory._forks import in_child
+from smolagents_memory._forks import Lock, in_child
+from smolagents_memory.sessions.attachment import Attachment
+from smolagents_memory.upstream import who_watches
+
+
+if TYPE_CHECKING:
+    from smolagents_memory.sessions.session import Session
 
 
 _Claimed = TypeVar("_Claimed")
@@ -69,3 +76,26 @@ def _in_child() -> None:
     global _changed
     _changed = threading.Condition()
     _lines.clear()
+
+
+_taking: dict[int, Session] = {}  # agents that a session is just being put into
+_lock = Lock()
+in_child(_taking.clear)  # whoever did that is not here
+
+
+@contextmanager
+def free_for(agent: Any, session: Session) -> Iterator[None]:
+    """No session is attached to the agent, and meanwhile no other one is put into it. Raises SessionError else."""
+    with _lock:
+        others = [each.session for each in who_watches(agent) if isinstance(each, Attachment)]
+        others += [_taking[id(agent)]] if id(agent) in _taking else []
+        if others:
+            raise SessionError(
+                f"this agent is attached to session {others[0].session_id!r} already, and session "
+                f"{session.session_id!r} was left as it is: detach the other one first"
+            )
+        _taking[id(agent)] = session
+    try:
+        yield
+    finally:
+        _taking.pop(id(agent), None)

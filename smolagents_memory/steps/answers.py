@@ -12,7 +12,7 @@ from smolagents.memory import ActionStep, MemoryStep
 from smolagents_memory.steps.calls import calls_of
 from smolagents_memory.steps.code_calls import is_reached
 from smolagents_memory.steps.kinds import is_action, is_task
-from smolagents_memory.steps.marks import mark_of
+from smolagents_memory.steps.marks import is_closed, mark_of
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def answer_of(steps: Sequence[MemoryStep], state: Mapping[str, Any] | None = Non
 
 def _ended(step: ActionStep) -> bool:
     """Whether a step without a mark gave a final answer all the same."""
-    if step.error is not None:
+    if step.error is not None or is_closed(step):  # what stands in a closed one was not given by its calls
         return False
     if isinstance(step.code_action, str):
         return is_reached(step.code_action, "final_answer") and step.observations is not None

@@ -12,9 +12,10 @@ from smolagents import AgentError
 from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory.steps.code_calls import calls_in, failing_statement, names_called
-from smolagents_memory.steps.marks import mark_of, returned_text
+from smolagents_memory.steps.marks import mark_of, returned_text, unanswered
 
 
+LOST = "no result was kept: the run was interrupted"
 CODE = "python_interpreter"  # what a CodeAgent's step calls, whatever its code does
 
 
@@ -27,7 +28,7 @@ class Call:
         result: What it gave: the value where the step holds it, else the text that came back.
         error: What went wrong; None if the call did what it was made for.
         joint: Several calls were made at once and their results are one text, which all of them have.
-        lost: It failed because another call of the step did, and nobody knows what came of it.
+        lost: Nobody knows what came of it: another call of the step failed, or the run was interrupted.
     """
 
     tool: str
@@ -78,9 +79,13 @@ def calls_made(step: ActionStep) -> Iterator[Call]:
     """The calls that the model made in a step, with what came of each."""
     asked, error = calls_of(step), error_of(step)
     blamed = {name for name, _, _ in asked if error is not None and (f"'{name}'" in error or f"tool {name}" in error)}
-    for (name, arguments, identity), (result, joint) in zip(asked, _results(step, len(asked)), strict=True):
+    never = unanswered(step)
+    for place, (result, joint) in enumerate(_results(step, len(asked))):
+        name, arguments, identity = asked[place]
         call = Call(name, _as_mapping(arguments), identity, result, joint=joint)
-        if error is not None and (not answer_was_refused(step) or name == "final_answer"):
+        if place in never:
+            call.result, call.joint, call.lost, call.error = None, False, True, LOST
+        elif error is not None and (not answer_was_refused(step) or name == "final_answer"):
             call.lost = bool(blamed) and name not in blamed
             call.error = f"no result was kept: {error}" if call.lost else error
         yield call
@@ -95,7 +100,9 @@ def calls_written(step: ActionStep, tools: Mapping[str, Sequence[str]]) -> Itera
     failed_at = None if ran else failing_statement(step.code_action, error)
     for written in calls_in(step.code_action, tools):
         call = Call(written.name, written.arguments)
-        if ran:
+        if unanswered(step):
+            call.lost, call.error = True, LOST
+        elif ran:
             call.error = error if call.tool == "final_answer" else None
         elif failed_at is None or written.statement == failed_at:
             call.error = error

@@ -22,6 +22,20 @@ def set_mark(step: MemoryStep, name: str, value: Any) -> None:
     step.__dict__["marks"] = {**(marks if isinstance(marks, dict) else {}), name: value}
 
 
+CLOSED = "closed"  # a step that was left in the middle and taken up later: which of its calls have no result
+
+
+def is_closed(step: MemoryStep) -> bool:
+    """Whether the step was left in the middle, and what there is of its results was put there afterwards."""
+    return mark_of(step, CLOSED) is not None
+
+
+def unanswered(step: MemoryStep) -> list[int]:
+    """The places of those calls of a step of which nobody knows what came: it was left in the middle of them."""
+    places = mark_of(step, CLOSED)
+    return places if isinstance(places, list) else []
+
+
 def has_added(step: MemoryStep, key: str) -> bool:
     """Whether something was added to the step's text under this key."""
     return key in mark_of(step, "added", {})

@@ -11,8 +11,9 @@ from smolagents import Tool
 class StepTool(Tool):
     """Lets the agent read a step of its own again, whole, also one that was dropped. It cannot be saved.
 
-    Built before the agent it needs nothing: the session that is attached to the agent makes itself known to it.
-    Without a session it reads what is in memory. Give each agent one of its own: it shows nobody another one's steps.
+    It needs nothing: the session that is attached to the agent makes itself known to it. Without one it looks for the
+    agent whose tool it is, and reads what is in its memory, or in the session that was put there. Give each agent one
+    of its own: it shows nobody another one's steps.
 
     Args:
         memory: The agent, its memory, or the Session that journals it.
@@ -47,9 +48,12 @@ class StepTool(Tool):
 
     def forward(self, step: int, start: Any = None) -> str:
         """The step's text, at most some 20,000 characters of it at a time."""
-        from smolagents_memory.tools.originals import step_answer
+        from smolagents_memory.tools.originals import agents_with, step_answer
 
-        return step_answer(self.memory, self.session, step, start, self._told)
+        told = self._told
+        if self.memory is None and self.session is None and not any(agent() is not None for agent, _ in told):
+            told = [(weakref.ref(agent), None) for agent in agents_with(self)]  # no session has told whose it is
+        return step_answer(self.memory, self.session, step, start, told)
 
     def attached(self, agent: Any, session: Any) -> None:
         """A session was attached to the agent whose tool this is."""
