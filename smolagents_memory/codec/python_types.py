@@ -105,9 +105,8 @@ def _write_pattern(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
 
 def _read_set(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     target: set[Any] = define(set())
-    later = decoder.frozen(node["v"], lambda members: target.update(decoder.keys(members)))
-    if later is not None:
-        decoder.when_built(later, lambda done: None)
+    members = [decoder.value(each) for each in node["v"]]
+    decoder.when_hashable(target, lambda: target.update(decoder.keys(members)))
     return target
 
 
@@ -119,7 +118,7 @@ def _read_mapping(decoder: Decoder, node: dict[str, Any], define: Define) -> Any
     factory = decoder.value(node.get("default"))
     empty: dict[str, Callable[[], Any]] = {"Counter": Counter, "OrderedDict": OrderedDict}
     made = empty.get(node["$"], partial(defaultdict, factory if callable(factory) else None))
-    return decoder.fill_dict(define(made()), decoder.keyed(node["v"]))
+    return decoder.fill_keyed(define(made()), node["v"])
 
 
 def _read_deque(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:

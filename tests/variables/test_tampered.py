@@ -37,10 +37,17 @@ class Parcel:
     """A class of the program's own; what brings it back looks at what it is given."""
 
     def __init__(self, content: Any) -> None:
-        self.content = content
+        self.content = content.strip() if hasattr(content, "strip") else f"{content} {len(content)}"
 
 
-register_value(Parcel, lambda parcel: parcel.content, lambda data: Parcel(f"{data} {len(data)}"), name="Parcel")
+register_value(Parcel, lambda parcel: parcel.content, Parcel, name="Parcel")
+
+
+class Plain:
+    """Likewise; what it holds is set on it."""
+
+
+register_value(Plain, name="Plain")
 
 
 class Plugin:
@@ -78,6 +85,20 @@ def holding(definition: dict[str, Any], node: Any, **extra: Any) -> dict[str, An
     return {"definitions": {"1": definition}, "variables": {"it": node}, **extra}
 
 
+KEY = {"$": "own-object", "d": 2, "c": {"$": "own-class", "d": 2}, "v": {"x": {"$": "ref", "n": 2}}}
+
+
+def keyed_by(key: Any, held: Any, field: str = "x: int") -> dict[str, Any]:
+    """A document with a dict whose key is of a frozen dataclass, in an object that is a part of this key."""
+    frozen = record(f"class B:\n    {field}", "B", dataclass={"frozen": True, "eq": True})
+    shared = {"1": {"$": "dict", "v": [[key, {"$": "ref", "n": 2}]]}, "2": {**OBJECT, "v": held}}
+    return {
+        "definitions": {"1": with_methods("__hash__"), "2": frozen},
+        "variables": {"it": {"$": "ref", "n": 2}},
+        "shared": shared,
+    }
+
+
 EVERY = [
     *(
         "__init__",
@@ -101,7 +122,6 @@ EVERY = [
         "__dir__",
         "__setattr__",
         "__delattr__",
-        "__getattr__",
     ),
     *("__post_init__", "__instancecheck__", "__enter__", "__exit__", "__add__", "__radd__", "__or__", "__next__"),
 ]
@@ -166,6 +186,9 @@ ATTACKS: dict[str, tuple[str | None, dict[str, Any]]] = {
     "an enum's _missing_": ("A", of_class(with_methods("_missing_", base="Enum", body="RED = 1"), imports=IMPORT_ENUM)),  # noqa: E501
     "an enum's _generate_next_value_": ("A", of_class(with_methods("_generate_next_value_", base="Enum", body="RED = 1"), imports=IMPORT_ENUM)),  # noqa: E501
     "an enum over a class with __init__": ("B", {"imports": IMPORT_ENUM, "definitions": {"1": with_methods("__init__"), "2": record("class B(A, Enum):\n    RED = 1", "B")}, "variables": {"B": {"$": "own-class", "d": 2}}}),  # noqa: E501
+    "an enum over a class with __new__": ("B", {"imports": IMPORT_ENUM, "definitions": {"1": with_methods("__new__"), "2": record("class B(A, Enum):\n    RED = 1", "B")}, "variables": {"B": {"$": "own-class", "d": 2}}}),  # noqa: E501
+    "what hangs on an abstract dataclass has __getattr__": ("B", {"imports": {"ABC": "from abc import ABC"}, "definitions": {"1": with_methods("__getattr__"), "2": record("class B(ABC):\n    x = None", "B", dataclass={"init": True})}, "variables": {"B": {"$": "own-class", "d": 2, "v": {"x": OBJECT}}}}),  # noqa: E501
+    "what hangs in a method's place has __getattr__": ("B", {"definitions": {"1": with_methods("__getattr__"), "2": record("class B:\n    def x(self):\n        pass", "B")}, "variables": {"B": {"$": "own-class", "d": 2, "v": {"x": OBJECT}}}}),  # noqa: E501
     "what hangs on a class has __set_name__": ("B", {"definitions": {"1": with_methods("__set_name__"), "2": record("class B:\n    x = None", "B")}, "variables": {"B": {"$": "own-class", "d": 2, "v": {"x": OBJECT}}}}),  # noqa: E501
     "what hangs on a class has __get__": ("B", {"definitions": {"1": with_methods("__get__"), "2": record("class B:\n    x: int = None", "B", dataclass={"init": True})}, "variables": {"B": {"$": "own-class", "d": 2, "v": {"x": OBJECT}}}}),  # noqa: E501
     "a dataclass's default has a __repr__": (None, {"definitions": {"1": with_methods("__repr__", "__str__"), "2": record("class B:\n    x: int = None", "B", dataclass={"init": True, "repr": True})}, "variables": {"B": {"$": "own-class", "d": 2, "v": {"x": OBJECT}}}}),  # noqa: E501
@@ -197,6 +220,21 @@ ATTACKS: dict[str, tuple[str | None, dict[str, Any]]] = {
     "a default of a defaultdict": (None, holding(record("def f():\n    send_mail('missing')", "f", "function"), {"$": "defaultdict", "default": {"$": "own-function", "d": 1}, "v": []})),  # noqa: E501
     "every special method": (None, holding(with_methods(*EVERY), [OBJECT, {"x": OBJECT}, {"$": "tuple", "v": [OBJECT]}])),  # noqa: E501
     "another class by an attribute": (None, holding(with_methods("__len__"), {**OBJECT, "v": {"__class__": 1, "__dict__": 2}})),  # noqa: E501
+    # what is told inside out
+    "a graph within the graph": ("it", holding(with_methods("__hash__"), {"$": "graph", "root": {"$": "set", "v": [OBJECT]}, "more": []})),  # noqa: E501
+    "a graph within, with what it shares": ("it", holding(with_methods(*LISTLIKE), {"$": "graph", "root": {"$": "value", "c": "Parcel", "v": {"$": "ref", "n": 50}}, "more": [[50, OBJECT]]})),  # noqa: E501
+    "a field that a key is given afterwards": ("it", keyed_by(KEY, {"y": {"$": "ref", "n": 1}})),
+    "a field that a key is given after its default was seen": ("it", {**keyed_by(None, {}, "x: int = 5"), "shared": {"2": [{"$": "ref", "n": 3}], "3": {**KEY, "v": {"a": {"$": "dict", "v": [[{"$": "ref", "n": 3}, {"$": "ref", "n": 2}]]}, "x": OBJECT}}}}),  # noqa: E501
+    "a key whose class is told afterwards": ("it", keyed_by({**KEY, "c": None}, {"y": {"$": "ref", "n": 1}, "z": {"$": "own-class", "d": 2}})),  # noqa: E501
+    "a key whose class is told once more": ("it", keyed_by({**KEY, "v": {}}, {"y": {"$": "ref", "n": 1}, "z": {"$": "own-class", "d": 2, "v": {"x": OBJECT}}}, "x: int = 5")),  # noqa: E501
+    "a key that is in its own class": ("it", {"definitions": keyed_by(KEY, {})["definitions"], "variables": {"it": {"$": "own-class", "d": 2, "v": {"y": {"$": "dict", "v": [[{**KEY, "c": None, "v": {"x": OBJECT}}, {"$": "ref", "n": 2}]]}}}}, "shared": {"2": [{"$": "ref", "n": 2}]}}),  # noqa: E501
+    "a key with an __eq__ beside dataclass's __hash__": ("it", {"definitions": {"1": record("class A:\n    x: int\n    " + EVIL.format(name="__eq__"), dataclass={"frozen": True, "eq": True})}, "variables": {"it": {"$": "set", "v": [{**OBJECT, "v": {"x": 1}}] * 2}}}),  # noqa: E501
+    "a key that a library's class hashes": ("it", {"imports": {"UserString": "from collections import UserString"}, "definitions": {"1": with_methods("__hash__"), "2": record("class B(UserString):\n    pass", "B")}, "variables": {"it": {"$": "set", "v": [{**KEY, "v": {"data": OBJECT}}]}}}),  # noqa: E501
+    "the parts of an instance of a subclass": ("it", holding(with_methods("__getitem__", "__hash__"), {"$": "sub", "c": "x", "v": OBJECT})),  # noqa: E501
+    "the kind of an instance of a subclass": ("it", holding(with_methods("__hash__"), {"$": "sub", "c": "x", "v": {"base": OBJECT}})),  # noqa: E501
+    "a method called like one of a dict's": ("it", holding(with_methods("items", "keys", "__getitem__"), {"$": "value", "c": "Plain", "v": OBJECT})),  # noqa: E501
+    "the same, of which a method has no special name": ("it", holding(with_methods("items"), {"$": "value", "c": "Plain", "v": OBJECT})),  # noqa: E501
+    "what a function of the program's own may call": ("it", holding(with_methods("strip"), {"$": "value", "c": "Parcel", "v": OBJECT})),  # noqa: E501
     # names
     "an import that has a tool's name": ("send_mail", {"imports": {"send_mail": "import math as send_mail"}}),
     "an import under another name": ("x", {"imports": {"x": "import math as send_mail"}}),
@@ -289,3 +327,31 @@ def test_what_agents_really_write_comes_back() -> None:
     ]
     assert value_of(agent, "[waited(), len(tree), pairs[Pair(1, 2)].right is Colour.RED]") == [300, 3, True]
     assert set(vars(agent.python_executor.state["Point"])["__dataclass_fields__"]) == {"x", "tags", "made", "y"}
+
+
+def test_a_class_of_the_programs_own_holds_objects_that_have_methods() -> None:
+    life = lived(
+        "from test_tampered import Plain\nplain = Plain()",
+        "class Robot:\n    def go(self):\n        return 'gone'\nplain.robot = Robot()",
+        "from dataclasses import dataclass\nclass Point:\n    x: int\nPoint = dataclass(Point)\nplain.at = Point(3)",
+        "class Proxy:\n    def __getattr__(self, name):\n        return name\nproxy = Proxy()",  # all is read twice
+        additional_authorized_imports=["test_tampered", "dataclasses"],
+    )
+    agent, report = revived(life, additional_authorized_imports=["test_tampered", "dataclasses"])
+    assert set(report.missing) == {"proxy"}
+    assert value_of(agent, "[plain.robot.go(), plain.at.x]") == ["gone", 3]
+
+
+def test_a_key_that_is_built_after_what_holds_it_is_found_again() -> None:
+    life = lived(
+        "from dataclasses import dataclass",
+        "class Shelf:\n    pass\nclass Book:\n    on: Shelf\n    title: str\nBook = dataclass(frozen=True)(Book)",
+        "shelf = Shelf()\nbook = Book(shelf, 'Emma')\nshelf.lent = {book: 'ada', (book, 1): 'bob'}\n"
+        "shelf.there = {book}\nshelf.sealed = ({book}, 1)\nBook.known = {book}",
+    )
+    agent, report = revived(life)
+    assert report.missing == {}
+    told = (
+        "[shelf.lent[book], shelf.lent[(book, 1)], book in shelf.there, book in shelf.sealed[0], book in Book.known]"
+    )
+    assert value_of(agent, told) == ["ada", "bob", True, True, True]
