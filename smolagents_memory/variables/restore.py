@@ -188,12 +188,16 @@ class _Restoring:
 
     def _made(self, record: Mapping[str, Any]) -> Any:
         name = record["name"]
+        if why := self._why_no_name(name):  # or what is defined after it would find it in the place of Python's own
+            raise Refused(why)
         if record["kind"] == "namedtuple":
             made = self.namespace.variables[name] = namedtuple(name, record["fields"], module=MADE_IN)
             return made
         source = bare(record["source"], keep_values=True)
         annotations: dict[str, ast.expr] = {}
         definition = ast.parse(source).body[0]
+        if getattr(definition, "name", None) != name:
+            raise Refused("its source defines something else")
         if isinstance(definition, ast.ClassDef):
             check_bases(definition, self.namespace.find, set(map(id, self.made.values())))
             text, annotations = without_annotations(source)

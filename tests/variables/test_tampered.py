@@ -246,6 +246,9 @@ ATTACKS: dict[str, tuple[str | None, dict[str, Any]]] = {
     "a variable that hides ValueError": ("ValueError", {"variables": {"ValueError": 1}}),
     "the interpreter's own counter": ("_operations_count", {"variables": {"_operations_count": {"counter": 10**12}}}),
     "the interpreter's own name": ("__name__", {"variables": {"__name__": "x"}}),
+    "a class called set that a class body calls": ("set", {"definitions": {"1": record("class set:\n    " + EVIL.format(name="__init__"), "set"), "2": record("class B:\n    x = set()", "B")}, "variables": {"B": {"$": "own-class", "d": 2}, "set": OWN}}),  # noqa: E501
+    "a class called set that says it is another": ("set", {"definitions": {"1": record("class set:\n    " + EVIL.format(name="__init__")), "2": record("class B:\n    x = set()", "B")}, "variables": {"B": {"$": "own-class", "d": 2}, "set": OWN}}),  # noqa: E501
+    "a function called frozenset in a default": ("f", {"functions": {"f": 2}, "definitions": {"1": record("class frozenset:\n    " + EVIL.format(name="__init__"), "frozenset"), "2": record("def f(x=frozenset([1])): pass", "f", "function")}, "variables": {"frozenset": OWN}}),  # noqa: E501
     # what is no document
     "definitions that are a list": (None, {"definitions": [1], "variables": {"it": 1}}),
     "a number that is none": (None, {"definitions": {"x": {}}, "variables": {"it": 1}}),
