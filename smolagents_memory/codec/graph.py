@@ -121,7 +121,8 @@ class Encoder:
     @staticmethod
     def _can_be_shared(value: Any) -> bool:
         """Whether it matters that two places hold the very same object."""
-        return not (value == () if isinstance(value, tuple) else isinstance(value, (bytes, str, int, float)))
+        empty = isinstance(value, tuple) and not tuple.__len__(value)
+        return not (empty or isinstance(value, (bytes, str, int, float)))
 
     def _tagged(self, value: Any, depth: int, node: dict[str, Node]) -> None:
         before = len(self._seen)

@@ -17,6 +17,7 @@ from typing import Any
 
 from smolagents_memory.codec.blobs import read_blob
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
+from smolagents_memory.codec.ordering import order_of
 
 
 Define = Callable[[Any], Any]
@@ -36,8 +37,8 @@ def write_items(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
 def _write_set(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     # in one order whatever the hashes are, so that the same set gives the same record
     try:
-        ordered = sorted(value, key=lambda member: (type(member).__name__, repr(member)))
-    except Exception:  # noqa: BLE001 — a repr may do anything
+        ordered = sorted(value, key=order_of)
+    except Exception:  # noqa: BLE001 — a number of more digits than Python writes, or what a library does
         ordered = list(value)
     return {"v": _items(encoder, ordered, depth)}
 

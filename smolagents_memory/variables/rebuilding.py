@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import EnumMeta
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.graph import TAG, Decoder, Read
 from smolagents_memory.codec.later import Later, NotYet, really
-from smolagents_memory.codec.objects import read_fields
+from smolagents_memory.codec.objects import is_special, read_fields
 from smolagents_memory.codec.registry import registry
 from smolagents_memory.codec.values import READERS
 from smolagents_memory.upstream import source_of
@@ -30,6 +31,9 @@ Define = Callable[[Any], Any]
 _FILLED: dict[Any, Callable[[Any, Any], object]] = {list: list.extend, dict: dict.update, set: set.update}
 # what is filled here, part by part; the readers of all else hand what they read to others
 _CONTAINERS = {"tuple", "set", "frozenset", "OrderedDict", "Counter", "defaultdict", "deque", "list", "slice", "sub"}
+_NUMBERS = (int, float, complex)
+# what numbers of other kinds ask them for when they are compared
+_PARTS_OF_NUMBERS = {name for kind in _NUMBERS for name in dir(kind) if not is_special(name)}
 _OPTIONS = {"init", "repr", "eq", "order", "unsafe_hash", "frozen", "match_args", "kw_only"}
 
 
@@ -86,6 +90,8 @@ class NamespaceDecoder(Decoder):
         """What the hash of a key is made of; one that is looked at by anything but Python's own code is refused."""
         cls: Any = type(value)
         own = [base for base in type.mro(cls) if id(base) in self._own]
+        if issubclass(cls, _NUMBERS) and (hidden := _PARTS_OF_NUMBERS.intersection(chain(*map(vars, own)))):
+            raise DecodeError(f"a key of the class {cls.__name__}, whose {min(hidden)} would be asked")
         if not own or type(cls) is EnumMeta:
             return super()._parts_of_key(value)
         if any("dataclass" in self._records[self._own[id(base)]] for base in own):
