@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import smolagents
@@ -575,6 +575,10 @@ class Namespace:
         allowed = (each for each in self._executor.authorized_imports if each != "*")
         return any(module == each or (each[-2:] == ".*" and f"{module}.".startswith(each[:-1])) for each in allowed)
 
+    def bind_loaded(self, name: str, value: Any) -> None:
+        """Bind what an import would, of what is loaded: the executor's own copying loads whatever a module names."""
+        self.variables[name] = _copy_of_module(value) if issubclass(type(value), ModuleType) else value
+
     def run(self, code: str) -> None:
         """Run some code, as far as the executor allows it."""
         self._executor(code)
@@ -591,6 +595,26 @@ class Namespace:
             for name in _OWN:
                 self.variables.pop(name, None)
             self.variables.update(own)
+
+
+def held_by_module(module: Any) -> dict[str, Any]:
+    """What a module holds now, empty for none; nothing is asked of it, so that a lazy one loads nothing."""
+    held: dict[str, Any] = {} if module is None else object.__getattribute__(module, "__dict__")
+    return held
+
+
+def _copy_of_module(module: Any) -> ModuleType:
+    """A copy, with copies of the modules in it, as the executor binds them; what a lazy one has not it still loads."""
+    found, pending = {id(module): module}, [module]
+    while pending:
+        inside = [each for each in held_by_module(pending.pop()).values() if issubclass(type(each), ModuleType)]
+        pending += (new := {id(each): each for each in inside if id(each) not in found}).values()
+        found.update(new)
+    copies = {place: ModuleType(str(held_by_module(each).get("__name__"))) for place, each in found.items()}
+    for place, each in found.items():
+        held = {name: copies.get(id(value), value) for name, value in held_by_module(each).items()}
+        vars(copies[place]).update({"__getattr__": functools.partial(getattr, each), **held})
+    return copies[id(module)]
 
 
 def hiding(agent: Any, names: Iterable[str]) -> dict[str, str]:

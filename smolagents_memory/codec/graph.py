@@ -11,14 +11,15 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cached_property, lru_cache, partial
-from types import MemberDescriptorType
+from functools import partial
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.allowance import allowance_of
 from smolagents_memory.codec.blobs import Blobs
-from smolagents_memory.codec.keys import Hashes, Weights, check_hashes, is_simple
+from smolagents_memory.codec.keys import Weights, check_hashes, is_simple
+from smolagents_memory.codec.later import Later, NotYet, really
+from smolagents_memory.codec.slots import put
 
 
 Node = Any  # plain JSON
@@ -120,7 +121,8 @@ class Encoder:
     @staticmethod
     def _can_be_shared(value: Any) -> bool:
         """Whether it matters that two places hold the very same object."""
-        return not (value == () if isinstance(value, tuple) else isinstance(value, (bytes, str, int, float)))
+        empty = isinstance(value, tuple) and not tuple.__len__(value)
+        return not (empty or isinstance(value, (bytes, str, int, float)))
 
     def _tagged(self, value: Any, depth: int, node: dict[str, Node]) -> None:
         before = len(self._seen)
@@ -163,25 +165,6 @@ def is_plain(text: str) -> bool:
     return True
 
 
-class Later:
-    """Stands in a value for something that is still being built."""
-
-    def __init__(self, build: Callable[[], Any]) -> None:
-        self._build = build
-
-    @cached_property
-    def value(self) -> Any:
-        """The real thing, once everything is there."""
-        return really(self._build())
-
-
-def really(value: Any) -> Any:
-    """The value itself, or the real thing that something in its place stands for; once everything is there."""
-    while isinstance(value, Later):
-        value = value.value
-    return value
-
-
 class Decoder:
     """Turns nodes back into values. `readers` maps a tag to the function that reads the node."""
 
@@ -193,19 +176,20 @@ class Decoder:
         self._weights = Weights(self._parts_of_key)
         self._readers = readers
         self._known: dict[int, Any] = {}
-        self._fixes: list[Callable[[], object]] = []
+        self._open: set[int] = set()  # ids of what others can refer to already, while parts of it are missing
+        self._fixes: deque[Callable[[], object]] = deque()
+        self._last: deque[Callable[[], object]] = deque()  # what found that something was not built yet
 
     def decode(self, node: Node) -> Any:
         """The value of a node; a malformed one raises DecodeError."""
-        self._known, self._fixes = {}, []
+        self._known, self._open, self._fixes, self._last = {}, set(), deque(), deque()
         try:
             if isinstance(node, dict) and node.get(TAG) == "graph":
                 for label, deep in reversed(node["more"]):
                     self._known[label] = self.value(deep, int(label))
                 node = node["root"]
             value = self.value(node)
-            for fix in self._fixes:
-                fix()
+            self._finish()
             return really(value)
         except DecodeError:
             raise
@@ -214,32 +198,56 @@ class Decoder:
         except Exception as error:
             raise DecodeError(f"a malformed record: {type(error).__name__}: {str(error)[:200]}") from error
 
+    def _finish(self) -> None:
+        """Do what had to wait until everything was read."""
+        while waiting := self._fixes or self._last:
+            fix = waiting.popleft()
+            try:
+                fix()
+            except NotYet:
+                if waiting is self._last:
+                    raise
+                self._last.append(fix)
+
     def value(self, node: Node, label: int | None = None) -> Any:
         """The value of a node inside another."""
+        if not isinstance(node, (list, dict)):
+            return node
+        if label is None:
+            return self._read(node, lambda value: value)
+        opened: list[int] = []
 
         def define(value: Any) -> Any:
-            if label is not None:
-                self._known[label] = value
+            self._known[label] = value
+            opened.append(id(value))
+            self._open.add(id(value))
             return value
 
+        value = self._read(node, define)
+        self._open.difference_update(opened)
+        return value
+
+    def _read(self, node: Any, define: Callable[[Any], Any]) -> Any:
         if isinstance(node, list):
             return self.fill_list(define([]), node)
-        if not isinstance(node, dict):
-            return node
         tag = node.get(TAG)
         if tag is None:
             return self.fill_dict(define({}), node.items())
         if tag == "ref":
-            wanted = node["n"]
             self.refs += 1
-            return self._known[wanted] if wanted in self._known else Later(lambda: self._known[wanted])
+            return self._known[node["n"]] if node["n"] in self._known else Later(partial(self._labelled, node["n"]))
         if tag == "def":
             return self.value(node["v"], int(node["n"]))
         if tag == "graph":  # one of several values that were encoded each by itself
             return define(self._part(node))
         if tag == "dict":
-            return self.fill_dict(define({}), self.keyed(node["v"]))
+            return self.fill_keyed(define({}), node["v"])
         return define(self._readers.get(tag, self._readers[""])(self, node, define))
+
+    def _labelled(self, label: int) -> Any:
+        if label not in self._known:
+            raise NotYet(f"nothing is labelled {label!r:.20}")
+        return self._known[label]
 
     def _part(self, node: Node) -> Any:
         part = Decoder(self._readers, self.blobs)
@@ -257,7 +265,7 @@ class Decoder:
                 self.when_built(value, partial(target.__setitem__, index))
         return target
 
-    def fill_dict(self, target: dict[Any, Any], entries: Any) -> dict[Any, Any]:
+    def fill_dict(self, target: dict[Any, Any], entries: Iterable[tuple[str, Node]]) -> dict[Any, Any]:
         """Set the entries, whose values are nodes, also those that are not built yet."""
         for key, node in entries:
             value = self.value(node)
@@ -266,16 +274,29 @@ class Decoder:
                 self.when_built(value, partial(target.__setitem__, key))
         return target
 
-    def keyed(self, pairs: Iterable[Any]) -> Iterator[tuple[Any, Node]]:
-        """The entries of a dict whose keys are nodes too."""
-        hashes = Hashes()
-        for key, item in pairs:
-            found = self.key(self.value(key))
-            hashes.add(found)
-            yield found, item
+    def fill_keyed(self, target: dict[Any, Any], pairs: Iterable[Any]) -> dict[Any, Any]:
+        """Set the entries, whose keys are nodes too."""
+        read = [(self.value(key), self.value(item)) for key, item in pairs]
+
+        def fill() -> None:
+            for key, (_, value) in zip(self.keys(key for key, _ in read), read, strict=True):
+                target[key] = value
+                if isinstance(value, Later):
+                    self.when_built(value, partial(target.__setitem__, key))
+
+        self.when_hashable(target, fill)
+        return target
+
+    def when_hashable(self, target: Any, fill: Callable[[], object]) -> None:
+        """Fill a container now, or at the very end where the hash of a key is not yet what it will be."""
+        try:
+            fill()
+        except NotYet:
+            self._open.add(id(target))
+            self._last += [fill, lambda: self._open.discard(id(target))]
 
     def keys(self, values: Iterable[Any]) -> list[Any]:
-        """The members of a set."""
+        """Keys or members that take no longer to hash than their number says; NotYet for one that may change."""
         found = list(map(self.key, values))
         check_hashes(found)
         return found
@@ -290,20 +311,34 @@ class Decoder:
         return value
 
     def _parts_of_key(self, value: Any) -> Any:
-        """What the hash of a key is made of."""
+        """What the hash of a key is made of; NotYet where that is not all there, for it must never change again."""
         kind = tuple if isinstance(value, tuple) else frozenset if isinstance(value, frozenset) else None
         if kind is not None:
             return list(map(really, kind.__iter__(value)))
         if is_dataclass(type(value)):  # its hash is that of its fields
-            return [object.__getattribute__(value, each.name) for each in fields(value)]
+            return self.fields_of_key(value, [each.name for each in fields(value)])
         return ()
+
+    def fields_of_key(self, value: Any, names: Iterable[str]) -> list[Any]:
+        """What these attributes of a key hold, none of which may change any more."""
+        self.check_filled(value)
+        held = [object.__getattribute__(value, name) for name in names]
+        if any(isinstance(each, Later) for each in held):
+            raise NotYet(f"a key of the class {type(value).__name__} that is not built yet")
+        return held
+
+    def check_filled(self, value: Any) -> Any:
+        """The value, if what it holds is all there; NotYet before."""
+        if id(value) in self._open:
+            raise NotYet(f"a {type(value).__name__} that holds itself where it must be there before")
+        return value
 
     def fill_attributes(self, target: Any, entries: Iterator[tuple[str, Any]]) -> Any:
         """Set attributes, without running any code of the object's class."""
         for name, value in entries:
-            _set(target, name, value)
+            put(target, name, value)
             if isinstance(value, Later):
-                self.when_built(value, partial(_set, target, name))
+                self.when_built(value, partial(put, target, name))
         return target
 
     def when_built(self, value: Later, use: Callable[[Any], object]) -> None:
@@ -313,21 +348,10 @@ class Decoder:
     def frozen(self, nodes: list[Node], build: Callable[[list[Any]], Any]) -> Any:
         """Something that must have all its parts when it is built; it comes later if one of them does."""
         parts = [self.value(node) for node in nodes]
+        later = Later(lambda: build(list(map(really, parts))))
         if any(isinstance(part, Later) for part in parts):
-            return Later(lambda: build(list(map(really, parts))))
-        return build(parts)
-
-
-def _set(target: Any, name: str, value: Any) -> None:
-    cls: Any = type(target)
-    slot = _slots(cls).get(name)
-    if slot is not None:
-        slot.__set__(target, value)
-    else:
-        object.__getattribute__(target, "__dict__")[name] = value
-
-
-@lru_cache(maxsize=256)
-def _slots(cls: type) -> dict[str, Any]:
-    named = {name: each for base in reversed(type.mro(cls)) for name, each in vars(base).items()}
-    return {name: each for name, each in named.items() if isinstance(each, MemberDescriptorType)}
+            return later
+        try:
+            return later.value
+        except NotYet:
+            return later

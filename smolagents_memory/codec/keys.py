@@ -34,26 +34,32 @@ class Weights:
 
     def of(self, key: Any) -> int:
         """The weight of a key; DecodeError for one that would end the process."""
-        known, pending = self._known, [(key, False)]
-        while pending:
-            each, ready = pending.pop()
-            if known.get(id(each), (0,))[0]:
-                continue
-            if ready:
-                inside = [known[id(part)] for part in self._parts_of(each)]
-                own = 1 + _size(each) // 64
-                depth = 1 + max((found[1] for found in inside), default=0)
-                known[id(each)] = (own + sum(found[0] for found in inside), depth, each)
-            elif id(each) in known:
-                raise DecodeError("a key that holds itself")
-            else:
-                known[id(each)] = (0, 0, each)
-                pending.append((each, True))
-                pending += [(part, False) for part in self._parts_of(each)]
-        weight, depth, _ = known[id(key)]
+        if id(key) not in self._known:
+            self._known.update(self._weigh(key))  # nothing of it where it cannot be weighed yet
+        weight, depth, _ = self._known[id(key)]
         if depth > _DEEPEST:
             raise DecodeError(f"a key that is nested {depth} deep")
         return weight
+
+    def _weigh(self, key: Any) -> dict[int, tuple[int, int, Any]]:
+        found: dict[int, tuple[int, int, Any]] = {}
+        before, pending = self._known, [(key, False)]
+        while pending:
+            each, ready = pending.pop()
+            if id(each) in before or found.get(id(each), (0,))[0]:
+                continue
+            if ready:
+                inside = [before.get(id(part)) or found[id(part)] for part in self._parts_of(each)]
+                own = 1 + _size(each) // 64
+                depth = 1 + max((part[1] for part in inside), default=0)
+                found[id(each)] = (own + sum(part[0] for part in inside), depth, each)
+            elif id(each) in found:
+                raise DecodeError("a key that holds itself")
+            else:
+                found[id(each)] = (0, 0, each)
+                pending.append((each, True))
+                pending += [(part, False) for part in self._parts_of(each)]
+        return found
 
 
 def _size(part: Any) -> int:

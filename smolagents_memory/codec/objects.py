@@ -200,8 +200,8 @@ def body_of(base: Any, value: Any) -> Any:
 
 def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     cls: Any = _class(node["c"])
-    data = decoder.value(node["v"])
-    base: Any = _BASES[data["base"]]
+    data = of_kind(decoder.value(node["v"]), dict)
+    base: Any = _BASES[of_kind(data["base"], str)]
     if cls is None or not issubclass(cls, base):
         return _unknown(decoder, node, data)
     of_kind(data["body"], base)

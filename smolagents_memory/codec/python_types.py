@@ -17,6 +17,7 @@ from typing import Any
 
 from smolagents_memory.codec.blobs import read_blob
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
+from smolagents_memory.codec.ordering import order_of
 
 
 Define = Callable[[Any], Any]
@@ -36,8 +37,8 @@ def write_items(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
 def _write_set(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     # in one order whatever the hashes are, so that the same set gives the same record
     try:
-        ordered = sorted(value, key=lambda member: (type(member).__name__, repr(member)))
-    except Exception:  # noqa: BLE001 — a repr may do anything
+        ordered = sorted(value, key=order_of)
+    except Exception:  # noqa: BLE001 — a number of more digits than Python writes, or what a library does
         ordered = list(value)
     return {"v": _items(encoder, ordered, depth)}
 
@@ -105,9 +106,8 @@ def _write_pattern(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
 
 def _read_set(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     target: set[Any] = define(set())
-    later = decoder.frozen(node["v"], lambda members: target.update(decoder.keys(members)))
-    if later is not None:
-        decoder.when_built(later, lambda done: None)
+    members = [decoder.value(each) for each in node["v"]]
+    decoder.when_hashable(target, lambda: target.update(decoder.keys(members)))
     return target
 
 
@@ -119,7 +119,7 @@ def _read_mapping(decoder: Decoder, node: dict[str, Any], define: Define) -> Any
     factory = decoder.value(node.get("default"))
     empty: dict[str, Callable[[], Any]] = {"Counter": Counter, "OrderedDict": OrderedDict}
     made = empty.get(node["$"], partial(defaultdict, factory if callable(factory) else None))
-    return decoder.fill_dict(define(made()), decoder.keyed(node["v"]))
+    return decoder.fill_keyed(define(made()), node["v"])
 
 
 def _read_deque(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:

@@ -23,6 +23,7 @@ class Registered:
     name: str
     to_data: Callable[[Any], Any]
     from_data: Callable[[Any], Any]
+    by_attributes: bool = False  # nothing looks at what it is brought back from
 
 
 def class_name(cls: type) -> str:
@@ -97,7 +98,7 @@ def register_value(
         raise TypeError("give both to_data and from_data, or neither")
     if to_data is None or from_data is None:
         to_data, from_data = _default_functions(cls)
-    registry.add_value(Registered(cls, name or class_name(cls), to_data, from_data))
+    registry.add_value(Registered(cls, name or class_name(cls), to_data, from_data, to_data is attributes))
     return cls
 
 
@@ -131,6 +132,8 @@ def _default_functions(cls: type) -> tuple[Callable[[Any], Any], Callable[[Any],
         return (lambda value: value.model_dump()), cls.model_validate
 
     def rebuild(data: Any) -> Any:
+        if type(data) is not dict:  # of nothing else is anything asked
+            raise TypeError(f"the attributes of a {cls.__name__} are a dict, not a {type(data).__name__}")
         value = cls.__new__(cls)
         for key, item in data.items():
             object.__setattr__(value, key, item)

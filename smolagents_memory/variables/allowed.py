@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
+from smolagents_memory.upstream import PYTHON_TOOLS
+
 
 _LONGEST = 500_000  # characters; a definition of more is none that an agent wrote
-# calling these with literals does nothing but make a value
-_MAKERS = {"bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"}
+# calling these with literals does nothing but make a value: nothing that is restored can have the name of one
+_MAKERS = {"bool", "complex", "dict", "float", "int", "list", "set", "str", "tuple"} & PYTHON_TOOLS
 # methods that Python itself calls when a class is made, built upon or looked at
 _RUN_BY_SUBCLASSES = {"__init_subclass__", "__class_getitem__", "__mro_entries__"}
 _RUN_BY_PYTHON = {"__subclasshook__"}  # for every isinstance() there is

@@ -6,21 +6,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import EnumMeta
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
-from smolagents_memory.codec.graph import TAG, Decoder, Later, Read, really
-from smolagents_memory.codec.objects import read_fields
+from smolagents_memory.codec.graph import TAG, Decoder, Read
+from smolagents_memory.codec.later import Later, NotYet, really
+from smolagents_memory.codec.objects import is_special, read_fields
+from smolagents_memory.codec.registry import registry
 from smolagents_memory.codec.values import READERS
 from smolagents_memory.upstream import source_of
 from smolagents_memory.variables.document import BODIES, Part, closure
-from smolagents_memory.variables.vetting import built_in, is_lively, member, why_no_instance
+from smolagents_memory.variables.vetting import (
+    built_in,
+    is_callable,
+    is_heap_class,
+    is_lively,
+    member,
+    why_no_instance,
+)
 
 
 Define = Callable[[Any], Any]
 _FILLED: dict[Any, Callable[[Any, Any], object]] = {list: list.extend, dict: dict.update, set: set.update}
 # what is filled here, part by part; the readers of all else hand what they read to others
 _CONTAINERS = {"tuple", "set", "frozenset", "OrderedDict", "Counter", "defaultdict", "deque", "list", "slice", "sub"}
+_NUMBERS = (int, float, complex)
+# what numbers of other kinds ask them for when they are compared
+_PARTS_OF_NUMBERS = {name for kind in _NUMBERS for name in dir(kind) if not is_special(name)}
 _OPTIONS = {"init", "repr", "eq", "order", "unsafe_hash", "frozen", "match_args", "kw_only"}
 
 
@@ -36,9 +49,12 @@ class NamespaceDecoder(Decoder):
         handing = {tag: self._handing(tag, read) for tag, read in READERS.items() if tag not in _CONTAINERS}
         super().__init__({**READERS, **handing, **own}, blobs)
         self._made, self._records = made, records
-        self._own = {id(each) for each in made.values()}
+        self._own = {id(each): number for number, each in made.items()}
         self._lively = {number for number, each in made.items() if is_lively(each, self._own)}
+        self._callable = {number for number, each in made.items() if is_callable(each, self._own)}
         self._shared: dict[int, Part] = {}
+        self._told: set[int] = set()  # classes of which it was told what they hold
+        self._ready: set[int] = set()  # classes that will not change any more
 
     def read(self, parts: list[Part], shared: Mapping[int, Part]) -> list[Any]:
         """The values of these parts, as one graph."""
@@ -51,37 +67,57 @@ class NamespaceDecoder(Decoder):
         """What a reader hands to a library or to a function of the program's runs nothing that the data defines."""
 
         def checked(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-            if self._lively:
+            if lively := self._runs_of(node):
                 shared = dict(self._shared)
                 part = Part.of(node, shared=shared)
                 used = part.uses.union(*(each.uses for each in closure([part], shared).values()))
-                if found := used & self._lively:
+                if found := used & lively:
                     name = self._records[min(found)]["name"]
                     raise DecodeError(f"a value of kind {tag} that holds {name}, which defines how it is looked at")
             return read(decoder, node, define)
 
         return checked
 
-    def _parts_of_key(self, value: Any) -> Any:
-        """What the hash of a key is made of; one that the data defines is refused."""
-        cls: Any = type(value)
-        if not self._own.isdisjoint(map(id, type.mro(cls))) and type(cls) is not EnumMeta:
-            for name in ("__hash__", "__eq__"):
-                of = next(base for base in type.mro(cls) if name in vars(base))
-                if id(of) in self._own and not self._is_made_here(of, name):
-                    raise DecodeError(f"a key of the class {cls.__name__}, whose {name} would run")
-                if id(of) in self._own:
-                    fields = vars(of)["__dataclass_fields__"]
-                    return [object.__getattribute__(value, each) for each in fields]
-        return super()._parts_of_key(value)
+    def _runs_of(self, node: Mapping[str, Any]) -> set[int]:
+        """The definitions of which something might be run by who gets what this node holds."""
+        registered = registry.value_named(str(node.get("c"))) if node[TAG] == "value" else None
+        return self._lively if registered is None or registered.by_attributes else self._callable
 
-    def _is_made_here(self, cls: Any, name: str) -> bool:
-        """Whether `dataclass` made this method, from the fields alone."""
-        return "__dataclass_fields__" in vars(cls) and source_of(vars(cls)[name]) is None
+    def _part(self, node: Any) -> Any:
+        raise DecodeError("a graph within the graph, in which nothing could be told of what it shares")
+
+    def _parts_of_key(self, value: Any) -> Any:
+        """What the hash of a key is made of; one that is looked at by anything but Python's own code is refused."""
+        cls: Any = type(value)
+        own = [base for base in type.mro(cls) if id(base) in self._own]
+        if issubclass(cls, _NUMBERS) and (hidden := _PARTS_OF_NUMBERS.intersection(chain(*map(vars, own)))):
+            raise DecodeError(f"a key of the class {cls.__name__}, whose {min(hidden)} would be asked")
+        if not own or type(cls) is EnumMeta:
+            return super()._parts_of_key(value)
+        if any("dataclass" in self._records[self._own[id(base)]] for base in own):
+            self._check_ready(cls, own)
+        names = [each for of in map(partial(_giver, cls), ("__hash__", "__eq__")) for each in self._hashed(cls, of)]
+        return self.fields_of_key(value, names) if names else super()._parts_of_key(value)
+
+    def _check_ready(self, cls: Any, own: list[Any]) -> None:
+        if not self._ready.issuperset(self._own[id(base)] for base in own):
+            raise NotYet(f"a key of the class {cls.__name__}, which is not built yet")
+
+    def _hashed(self, cls: Any, giver: tuple[str, Any]) -> list[str]:
+        """The fields that a method looks at; none where it is Python's own, which looks at what its type holds."""
+        name, of = giver
+        if not is_heap_class(of):
+            return []
+        if id(of) not in self._own or "__dataclass_fields__" not in vars(of) or source_of(vars(of)[name]) is not None:
+            raise DecodeError(f"a key of the class {cls.__name__}, whose {name} would run")
+        return list(vars(of)["__dataclass_fields__"])
 
     def _read_class(self, decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
         cls: Any = define(self._made[node["d"]])
-        record = self._records[node["d"]]
+        number, record = node["d"], self._records[node["d"]]
+        if node.get("v") and number in self._told:
+            raise DecodeError(f"what the class {record['name']} holds, told after it was used")
+        self._told.add(number)
         for base in node.get("bases", ()):
             decoder.value(base)
         held = {name: decoder.value(each) for name, each in node.get("v", {}).items()}
@@ -90,16 +126,20 @@ class NamespaceDecoder(Decoder):
         if record["kind"] == "namedtuple":
             cls._field_defaults = held  # type: ignore[attr-defined]
             cls.__new__.__defaults__ = tuple(held.values())
-            return cls
+        else:
+            self._hang(cls, held)
+            if "dataclass" in record and "__dataclass_fields__" not in vars(cls):
+                _make_dataclass(cls, record["dataclass"])
+        self._ready.add(number)
+        return cls
+
+    def _hang(self, cls: Any, held: Mapping[str, Any]) -> None:
         for name, value in held.items():
             if name[:2] == "__" or name == "_abc_impl" or not name.isidentifier():
-                raise DecodeError(f"something called {name[:40]!r} that should hang on the class {record['name']}")
+                raise DecodeError(f"something called {name[:40]!r} that should hang on the class {cls.__name__}")
             type.__setattr__(cls, name, value)
             if isinstance(value, Later):
-                decoder.when_built(value, partial(type.__setattr__, cls, name))
-        if "dataclass" in record and "__dataclass_fields__" not in vars(cls):
-            _make_dataclass(cls, record["dataclass"])
-        return cls
+                self.when_built(value, partial(type.__setattr__, cls, name))
 
     def _read_object(self, decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
         cls: Any = self._made[node["d"]]
@@ -124,6 +164,11 @@ class NamespaceDecoder(Decoder):
         return read_fields(decoder, target, node["v"]) if "v" in node else target
 
 
+def _giver(cls: Any, name: str) -> tuple[str, Any]:
+    """From which class of its bases a class has a method."""
+    return name, next(base for base in type.mro(cls) if name in vars(base))
+
+
 def _make_dataclass(cls: Any, options: Mapping[str, bool]) -> None:
     if not set(options) <= _OPTIONS or not all(type(each) is bool for each in options.values()):
         raise DecodeError(f"a dataclass with the options {str(options)[:80]}")
@@ -145,7 +190,7 @@ def _read_body(decoder: Decoder, node: dict[str, Any], cls: Any, define: Define)
     plain = decoder.value(node["body"])
 
     def body() -> Any:
-        found = really(plain)
+        found = decoder.check_filled(really(plain))
         if type(found) is not base:
             raise DecodeError(f"the body of a {base.__name__} that is none")
         return found

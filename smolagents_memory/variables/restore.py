@@ -12,7 +12,8 @@ from typing import Any
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.graph import TAG
-from smolagents_memory.upstream import MADE_IN, Namespace, keep_source, namespace_of, reason_of
+from smolagents_memory.steps.legible import on_one_line
+from smolagents_memory.upstream import MADE_IN, Namespace, held_by_module, keep_source, namespace_of, reason_of
 from smolagents_memory.variables.allowed import Refused, bare, is_dunder, without_annotations
 from smolagents_memory.variables.document import Part, closure, itself
 from smolagents_memory.variables.rebuilding import NamespaceDecoder
@@ -44,13 +45,18 @@ class RestoreReport:
         - conn: a socket.socket cannot be kept
         All other variables, functions, classes and imports are as they were. Make what you need of these again.
         """
-        parts = [f"This task goes on in a new Python process. {self.trouble or ''}".strip()]
+        parts = [f"This task goes on in a new Python process. {on_one_line(self.trouble or '')}".strip()]
         if not self.missing:
             return parts[0] if self.trouble else None
-        named = [f"- {name}: {why}" for name, why in sorted(self.missing.items())]
+        named = [f"- {_named(name)}: {on_one_line(why)}" for name, why in sorted(self.missing.items())]
         parts[0] += " Not brought back, and not defined now:"
         rest = "All other variables, functions, classes and imports are as they were. " if self.restored else ""
         return "\n".join([*parts, *named, f"{rest}Make what you need of these again."])
+
+
+def _named(name: str) -> str:
+    """A name as it is, if it is one; else as Python writes a text."""
+    return name if all(map(str.isidentifier, name.split("."))) else on_one_line(repr(name))
 
 
 def restore_variables(agent: Any, folded: Mapping[str, Any], blobs: Mapping[str, bytes]) -> RestoreReport:
@@ -157,16 +163,19 @@ class _Restoring:
     def _import(self, name: str, statement: str) -> None:
         try:
             module, of_it = imported(statement, name)
-            found = vars(sys.modules.get(module, object)).get(of_it or "")
+            loaded = held_by_module(sys.modules.get(module))
+            found = loaded.get(of_it or "")
             if (why := self.namespace.is_taken(name)) and not self.namespace.is_what_it_has(name, found):
                 self._miss(name, why)
                 return
-            if self.namespace.allows_all() and not self.namespace.names_it(module):  # bound, but never run
-                if module not in sys.modules:
-                    raise Refused("it is not loaded, and only '*' authorises it")
-                if of_it is not None and of_it not in vars(sys.modules[module]):
-                    raise Refused(f"it has no {of_it}")
-            self.namespace.run(statement)
+            if not self.namespace.allows_all() or self.namespace.names_it(module):
+                self.namespace.run(statement)
+            elif not loaded:  # bound, but never run
+                raise Refused("it is not loaded, and only '*' authorises it")
+            elif of_it is not None and of_it not in loaded:
+                raise Refused(f"it has no {of_it}")
+            else:
+                self.namespace.bind_loaded(name, sys.modules[module] if of_it is None else found)
         except Exception as error:  # noqa: BLE001 — a module may do anything while it is imported
             self._miss(name, f"{statement!r} failed: {reason_of(error)}")
         else:
@@ -188,12 +197,16 @@ class _Restoring:
 
     def _made(self, record: Mapping[str, Any]) -> Any:
         name = record["name"]
+        if why := self._why_no_name(name):  # or what is defined after it would find it in the place of Python's own
+            raise Refused(why)
         if record["kind"] == "namedtuple":
             made = self.namespace.variables[name] = namedtuple(name, record["fields"], module=MADE_IN)
             return made
         source = bare(record["source"], keep_values=True)
         annotations: dict[str, ast.expr] = {}
         definition = ast.parse(source).body[0]
+        if getattr(definition, "name", None) != name:
+            raise Refused("its source defines something else")
         if isinstance(definition, ast.ClassDef):
             check_bases(definition, self.namespace.find, set(map(id, self.made.values())))
             text, annotations = without_annotations(source)

@@ -9,7 +9,8 @@ from enum import EnumMeta
 from types import FunctionType, ModuleType
 from typing import Any
 
-from smolagents_memory.variables.allowed import Refused
+from smolagents_memory.upstream import made_by_code, source_of
+from smolagents_memory.variables.allowed import Refused, is_dunder
 
 
 _HEAPTYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that was made by a class statement
@@ -17,20 +18,26 @@ _METACLASSES = (type, ABCMeta, EnumMeta)
 _HARMLESS_TO_SUBCLASSES = {"abc", "builtins", "collections", "collections.abc", "enum", "typing"}
 _OF_ENUMS = {object, str, int, float}  # what a member of an enum may be built on: made of a literal by C alone
 _SHOWN = {"__str__", "__repr__", "__format__", "__doc__", "__module__", "__qualname__"}
-_UNASKED = ("__del__", "__getattribute__", "__get__", "__set__", "__delete__", "__set_name__")
+_UNASKED = ("__del__", "__getattribute__", "__getattr__", "__get__", "__set__", "__delete__", "__set_name__")
 _QUIET = {"__init__", "__post_init__", "__call__", "__enter__", "__exit__"}
+_NEVER_CALLED = {"__init__", "__post_init__"}
 _GENERIC: tuple[Any, ...] = (list, dict, tuple, set, frozenset, type)
 _WITHIN = 40  # annotations are not nested deeper
 
 
+def is_heap_class(cls: Any) -> bool:
+    """Whether a class statement made this class."""
+    return bool(cls.__flags__ & _HEAPTYPE)
+
+
 def heap_classes(cls: Any) -> Iterator[Any]:
     """The classes among its bases, itself included, that a class statement made."""
-    return (base for base in type.mro(cls) if base.__flags__ & _HEAPTYPE)
+    return filter(is_heap_class, type.mro(cls))
 
 
 def built_in(cls: Any) -> Any:
     """The class of Python's own, written in C, that a class is built on."""
-    return next(base for base in type.mro(cls) if not base.__flags__ & _HEAPTYPE)
+    return next(base for base in type.mro(cls) if not is_heap_class(base))
 
 
 def why_no_instance(cls: Any, own: Collection[int]) -> str:
@@ -50,11 +57,30 @@ def is_lively(made: Any, own: Collection[int]) -> bool:
 
     `own` are the ids of all that the data defined.
     """
+    return any(is_dunder(name) and name not in _QUIET for name in _methods(made, own))
+
+
+def is_callable(made: Any, own: Collection[int]) -> bool:
+    """Whether code that calls methods of such a class's instance, or such a function, might run something of it."""
+    return any(name not in _NEVER_CALLED for name in _methods(made, own))
+
+
+def _methods(made: Any, own: Collection[int]) -> Iterator[str]:
     if not isinstance(made, type):
-        return True
+        return iter(("__call__", "__get__"))
     bases = [base for base in type.mro(made) if id(base) in own]
-    special = (name for base in bases for name, each in vars(base).items() if isinstance(each, FunctionType))
-    return any(name[:2] == "__" and name[-2:] == "__" and name not in _QUIET for name in special)
+    return (name for base in bases for name, each in vars(base).items() if is_method(each) and is_of_code(each))
+
+
+def is_method(value: Any) -> bool:
+    """Whether this is a function in a class body: some of them Python wraps on its own."""
+    return isinstance(value, (FunctionType, staticmethod, classmethod))
+
+
+def is_of_code(method: Any) -> bool:
+    """Whether an agent's code made a method: not `dataclass` or `namedtuple`, from the fields alone."""
+    function = getattr(method, "__func__", method)
+    return source_of(function) is not None or made_by_code(function) is not None
 
 
 # -- bases ---------------------------------------------------------------------------------------------------------
@@ -88,7 +114,7 @@ def _check_enum(definition: ast.ClassDef, bases: Iterable[Any], own: Collection[
         odd += [one.id for one in targets if isinstance(one, ast.Name) and _is_special(one.id)]
     for cls in {cls: None for base in bases for cls in type.mro(base)}:
         if id(cls) in own:
-            odd += [name for name, value in vars(cls).items() if isinstance(value, FunctionType) and _is_special(name)]
+            odd += [name for name, value in vars(cls).items() if is_method(value) and _is_special(name)]
         elif cls not in _OF_ENUMS and cls.__module__ != "enum":
             raise Refused(f"it is an enum built on {cls.__name__}")
     if odd:

@@ -255,3 +255,16 @@ def test_arrays_that_come_back_can_be_written_to() -> None:
     back = trip(np.arange(3))
     back[0] = 9  # type: ignore[index]
     assert back[0] == 9  # type: ignore[index]
+
+
+class Loose:
+    """Found in a set by what it is, not by what it holds."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def test_a_set_is_written_in_one_order_whatever_the_hashes_are() -> None:
+    register_value(Loose)
+    up, down = {Loose(n) for n in range(50)}, {Loose(n) for n in reversed(range(50))}
+    assert encode_value(up) == encode_value(down)
