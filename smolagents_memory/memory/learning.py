@@ -17,7 +17,7 @@ from smolagents_memory._listener import INTERRUPTED, Listener, Run, ToolCall, st
 from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences
 from smolagents_memory.memory.long_term import Memory
-from smolagents_memory.memory.provenance import SOMEBODY, Trail, all_read, asks, begin, end, listening_outside
+from smolagents_memory.memory.provenance import SOMEBODY, Trail, all_read, asks, begin, call_by, end, listening_outside
 from smolagents_memory.memory.quoting import quoted, stands_in, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped, runs
 from smolagents_memory.search.parts import bounded_query
@@ -81,6 +81,14 @@ class Learning(Listener):
         self._off_watch = watch(agent, self)
         self._agent = weakref.ref(agent)
         self._off = self._memory.on("steps_changed", self._changed)
+        self._take_stock(agent)
+
+    def _take_stock(self, agent: Any) -> None:
+        """Know whose text is in the prompt and in the variables, also where nobody has seen it come."""
+        self.trail.sends(agent)
+        for step in list(self._memory.steps):
+            self.trail.follow(step)
+        self.trail.take_stock(agent)
 
     def _served(self) -> list[Any]:
         return [agent for agent in [self._agent()] if agent is not None]
@@ -135,8 +143,7 @@ class Learning(Listener):
         self._running.add(run)
         if not run.goes_on:
             self._added_to.clear()
-        for step in list(self._memory.steps):
-            self.trail.follow(step)
+        self._take_stock(run.agent)
         task, since = _newest_task(self._memory.steps)
         if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
             self._bring(self._given(task).task)
@@ -145,10 +152,13 @@ class Learning(Listener):
         """Know what was read when a step came into memory: with a task that another agent gives, all that it read."""
         outside, given = (listening_outside(self), self._is_given(step)) if is_task(step) else (None, False)
         if isinstance(outside, Learning):
-            self.trail.came(outside.trail.have_read())
+            self.trail.came(outside.trail.have_read(call_by(outside)))
         if given and not asks(outside, self._agent()):
             self.trail.came([SOMEBODY])  # a manager that no memory follows: nobody saw what it had read
-        self.trail.follow(step, given=given or outside is not None)
+        given = given or outside is not None
+        if given:
+            self.trail.sends(self._agent(), self.trail.have_read())
+        self.trail.follow(step, given=given)
 
     def tool_call_begins(self, call: ToolCall) -> None:
         """What a tool of ours does now, it does for this agent."""
