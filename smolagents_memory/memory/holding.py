@@ -51,6 +51,19 @@ class Holding:
             self._forget_kind(name)
             self._held.setdefault(name, {}).update(tools)
 
+    def sent(self, name: str, tools: Iterable[str], *, is_a_value: bool) -> None:
+        """This is given to the code anew; of a number, a text or the like nothing is left of what it was before."""
+        if is_a_value:
+            self._held.pop(name, None)
+        self.given([name], tools)
+        if is_a_value:
+            self._values.add(name)
+
+    def imports(self, names: Iterable[str]) -> None:
+        """These are out of a module."""
+        self._held.update((name, {}) for name in names)
+        self._imported.update(names)
+
     def came(self, tools: Iterable[str], names: Iterable[str] = ()) -> None:
         """Text of these tools came to these names, and maybe to whatever can be changed."""
         lasting = self._values | self._functions.keys() | self._imported

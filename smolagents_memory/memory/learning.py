@@ -85,9 +85,9 @@ class Learning(Listener):
         self._off = self._memory.on("steps_changed", self._changed)
         self._take_stock(agent)
 
-    def _take_stock(self, agent: Any) -> None:
+    def _take_stock(self, agent: Any, *, sent: bool = False) -> None:
         """Know whose text is in the prompt and in the variables, also where nobody has seen it come."""
-        self.trail.sends(agent)
+        self.trail.sends(agent, anew=sent)
         for step in list(self._memory.steps):
             self.trail.follow(step)
         self.trail.take_stock(agent)
@@ -145,7 +145,7 @@ class Learning(Listener):
         self._running.add(run)
         if not run.goes_on:
             self._added_to.clear()
-        self._take_stock(run.agent)
+        self._take_stock(run.agent, sent=not (run.goes_on or run.stepwise))
         task, since = _newest_task(self._memory.steps)
         if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
             self._bring(self._given(task).task)

@@ -36,6 +36,7 @@ _MARK = "read"
 _ANSWER = "final_answer"
 _REACHING = {"eval", "exec", "globals", "locals", "vars"}  # what reads variables that it does not name
 _OURS = frozenset({*dir(builtins), *PYTHON_TOOLS, *MEMORY_TOOLS, _ANSWER, CODE} - _REACHING)
+_VALUES = (str, int, float, bool, type(None))
 _NAME = 100  # characters of a tool's name: a model may make up any
 
 _here = threading.local()
@@ -98,20 +99,18 @@ class Trail:
             return self._in_code(self._names.copy(), call.step.code_action, (), here=True, surely=False)
         return self._names.held_by(_texts(call.arguments))
 
-    def sends(self, agent: Any, tools: Iterable[str] = ()) -> None:
-        """A run gives an agent's code the variables in its state, as it did before; they hold text of these tools."""
+    def sends(self, agent: Any, tools: Iterable[str] = (), *, anew: bool = False) -> None:
+        """Runs give an agent's code what is in its state, with text of these tools; `anew` one that begins does so."""
         with self._lock:
-            for name in getattr(agent, "state", None) or {}:
+            for name, value in dict(getattr(agent, "state", None) or {}).items():
                 whose = self._sent.setdefault(name, {})
                 whose.update(dict.fromkeys(tools))
-                self._names.given([name], whose)
+                self._names.sent(name, whose, is_a_value=anew and isinstance(value, _VALUES))
 
     def take_stock(self, agent: Any) -> None:
         """What an agent's code finds, and no run has sent and no step here has told of, is somebody's."""
-        namespace = namespace_of(agent)
-        bound = {} if namespace is None else {**namespace.bound(), **namespace.functions}
         with self._lock:
-            strangers = self._names.unknown(name for name in bound if not isinstance(bound[name], ModuleType))
+            strangers = self._names.unknown(_bound_in(agent))
             if strangers:
                 self._names.came([SOMEBODY], strangers)
 
@@ -149,8 +148,8 @@ class Trail:
         with self._lock:
             known = self._followed.get(id(step))
             if known is None or known() is not step:
+                self._mark(step, agent, given=given)  # what fails there is not learnt from
                 self._followed[id(step)] = weakref.ref(step, functools.partial(self._gone, id(step)))
-                self._mark(step, agent, given=given)
             noted = read_of(step)
             self._read.update(dict.fromkeys(noted.before + noted.returned))
 
@@ -177,7 +176,10 @@ class Trail:
             heard = dict.fromkeys([*heard, *read_of(step).returned])
             ended = step.error is None and not step.is_final_answer and step.observations is not None
             here = agent is not None or looked_at
-            return self._in_code(self._names, step.code_action, heard, here=here, surely=ended and agent is not None)
+            surely = ended and agent is not None
+            if agent is not None:
+                self._note_stars(step.code_action, agent)
+            return self._in_code(self._names, step.code_action, heard, here=here, surely=surely)
         return list(dict.fromkeys([*heard, *self._in_calls(step, agent)]))
 
     def _in_calls(self, step: MemoryStep, agent: Any) -> list[str]:
@@ -190,12 +192,26 @@ class Trail:
             names = [name for name in names if all(_is_foreign(name, each) for each in self._agents() or [None])]
         return [name[:_NAME] for name in names] + held
 
+    def _note_stars(self, code: str, agent: Any) -> None:
+        """`from … import *` does not say what it binds."""
+        every = names_in(code)
+        if any("*" in names.imported for names in every):
+            said = {name for names in every for name in names.made}
+            self._names.imports([name for name in self._names.unknown(_bound_in(agent)) if name not in said])
+
     def _in_code(self, names: Holding, code: str, heard: Iterable[str], *, here: bool, surely: bool) -> list[str]:
         """The tools that code names, those whose text is in the variables that it names, and those that were heard."""
         tools = {name: tool for agent in self._agents() for name, tool in _tools_of(agent).items()}
         foreign = {name for name, tool in tools.items() if not _is_ours(name, tool)}
         found = names.ran(names_in(code), foreign, _OURS | tools.keys(), heard, here=here, surely=surely)
         return [name[:_NAME] for name in found]
+
+
+def _bound_in(agent: Any) -> list[str]:
+    """The names that an agent's code finds, but for those of modules."""
+    namespace = namespace_of(agent)
+    bound = {} if namespace is None else {**namespace.bound(), **namespace.functions}
+    return [name for name, value in bound.items() if not isinstance(value, ModuleType)]
 
 
 def _texts(arguments: Any) -> list[str]:

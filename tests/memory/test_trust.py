@@ -817,3 +817,35 @@ def test_a_text_that_replaces_a_confirmed_one_is_not_confirmed(store):
         assert memory.get("k").trust == 2
         memory.update("k", text=BLIND)
         assert (memory.get("k").value, memory.get("k").trust) == (BLIND, 1)
+
+
+def test_what_a_run_is_given_and_what_is_imported_by_a_star_stays_the_agents_own():
+    """Also where a page was there in an earlier run."""
+    with EnhancedAgentMemory(vector=False) as memory:
+        agent = codes(
+            "from math import *\nprint(web_search('x'), order)\nlast = web_search(order)",
+            "final_answer(1)",
+            "from math import *\nprint('own:', order, tau)",
+            "final_answer(2)",
+            "print(last)",
+            "final_answer(3)",
+        )
+        memory.attach(agent)
+        agent.run("Look.", additional_args={"order": "A-17"})
+        for task in ("Count.", "Show."):
+            before = {hit.key for hit in memory.items()}
+            agent.run(task, additional_args={"order": "A-18"})
+            learnt = {hit.trust for hit in memory.items() if hit.key not in before}
+            assert learnt == ({1} if task == "Count." else {0, 1})
+        assert told(memory) == []
+
+
+def test_a_step_that_cannot_be_followed_is_not_learnt_from(mocker):
+    """Nobody knows whose text is in it."""
+    with EnhancedAgentMemory(vector=False) as memory:
+        agent = codes("print(web_search('x'))", f"final_answer({BLIND!r})")
+        memory.attach(agent)
+        mocker.patch("smolagents_memory.memory.provenance.names_in", side_effect=RecursionError)
+        agent.run("Look.")
+        assert told(memory) == []
+        mocker.stopall()
