@@ -519,6 +519,19 @@ def given_task(agent: Any, text: str) -> str:
     return task + behind if there else text  # behind: the arguments that were given with it
 
 
+def words_round_reports(agent: Any) -> list[str]:
+    """What smolagents says round what the managed agents of this one report."""
+    found = []
+    for name, managed in (getattr(agent, "managed_agents", None) or {}).items():
+        template = (getattr(managed, "prompt_templates", None) or {}).get("managed_agent", {}).get("report")
+        try:
+            said = populate_template(template or "", {"name": name, "final_answer": _TASK})
+        except Exception:  # noqa: BLE001 — a template of the user's own, which says more than these
+            continue
+        found += [words.strip() for words in said.split(_TASK) if _TASK in said and words.strip()]
+    return found
+
+
 # -- a CodeAgent's local executor ----------------------------------------------------------------------------------
 
 

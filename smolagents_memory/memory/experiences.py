@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from smolagents.memory import MemoryStep, TaskStep
@@ -62,7 +62,7 @@ class _Telling:
             elif action.result.strip() and not action.final and action.tool != "final_answer":
                 text = f"{self._in_full(action)} → {clipped(self.clean(action.result), _TEXT)}"
                 tools = (*self._written_by(action), *self._returned_by(action, action.result))
-                yield self._memory(text, "action", 0.7, {"tool": action.tool}, tools)
+                yield self._memory(text, "action", 0.7, {"tool": action.tool}, tools, [action])
         yield from self._ended()
         yield from self._solved()
 
@@ -73,11 +73,12 @@ class _Telling:
         if worked is not None:
             text += f"\nWhat then worked: {self._in_full(worked)}"
             tools += self._written_by(worked)
-        yield self._memory(text, "failure", 1.5, meta, tools)
+        of = [action] if worked is None else [action, worked]
+        yield self._memory(text, "failure", 1.5, meta, tools, of)
         if self._to_be_told_plainly(tools):
             text = f"{self._plainly(action)} failed: {error_class(error)}"
             text += "" if worked is None else f"\nWhat then worked: {self._plainly(worked)}"
-            yield self._memory(text, "failure", 1.5, meta)
+            yield self._memory(text, "failure", 1.5, meta, of=of)
 
     def _ended(self) -> Iterator[dict[str, Any]]:
         meta = {"task": self.wanted}
@@ -91,7 +92,7 @@ class _Telling:
             worked = [a for a in self.done if not a.error and not a.final and a.tool != "final_answer"]
             doings = list(dict.fromkeys(clipped(self._plainly(action), _DOING) for action in worked))[:_MOST]
             text = f"Task: {self.wanted}\n{ended}." + "".join(f"\n- {doing}" for doing in doings)
-            yield self._memory(text, kind, 1.5, meta)
+            yield self._memory(text, kind, 1.5, meta, of=worked)
 
     def _solved(self) -> Iterator[dict[str, Any]]:
         ran = [action for action in self.done if action.code and not action.error]
@@ -100,17 +101,25 @@ class _Telling:
             return  # no more than saying the answer
         head, meta = f"Task: {self.wanted}\nCode that solved it:\n", {"task": self.wanted}
         tools = tuple(tool for action in ran for tool in self._written_by(action))
-        yield self._memory(f"{head}{clipped(code, _CODE)}", "solution", 2.0, meta, tools)
+        yield self._memory(f"{head}{clipped(code, _CODE)}", "solution", 2.0, meta, tools, ran)
         if self._to_be_told_plainly(tools):
             told = "\n".join(self._plainly(action).removeprefix("code: ") for action in ran)
-            yield self._memory(f"{head}{clipped(told, _CODE)}", "solution", 2.0, meta)
+            yield self._memory(f"{head}{clipped(told, _CODE)}", "solution", 2.0, meta, of=ran)
 
     # -- whose text it is --------------------------------------------------------------------------------------
 
     def _memory(
-        self, text: str, kind: str, importance: float, meta: dict[str, Any], tools: Iterable[str] = ()
+        self,
+        text: str,
+        kind: str,
+        importance: float,
+        meta: dict[str, Any],
+        tools: Iterable[str] = (),
+        of: Iterable[Action] = (),
     ) -> dict[str, Any]:
-        told = {"text": text, "kind": kind, "importance": importance, "meta": meta, "origin": "agent"}
+        """One that holds text of these tools, and tells of these actions."""
+        read = list(dict.fromkeys(tool for action in of for tool in action.before))
+        told = {"text": text, "kind": kind, "importance": importance, "meta": meta, "origin": "agent", "sources": read}
         every = list(dict.fromkeys([*self.given_by, *tools]))
         return {**told, "origin": "tool", "tools": every} if every else told
 
@@ -150,6 +159,19 @@ def _calls_memory_alone(code: str) -> bool:
     """Whether all that a piece of code does is to ask memory, and perhaps to print the answer."""
     called = set(_CALLED.findall(code)) - {"print"}
     return bool(called) and called <= MEMORY_TOOLS
+
+
+def lessons(reflector: Any, task: TaskStep, steps: Sequence[MemoryStep], clean: Clean) -> list[dict[str, Any]]:
+    """What a reflector makes of a run, as `remember_many` takes it; one that fails costs its lessons and no more."""
+    try:
+        given = reflector(task, steps, clean)
+        each = [given] if isinstance(given, (str, Mapping)) else list(given or ())
+        made = [{"text": one, "kind": "lesson"} if isinstance(one, str) else dict(one) for one in each]
+        # without what recall brought in, nothing may be left of one
+        return [one for one in made if not isinstance(one.get("text"), str) or one["text"].strip()]
+    except Exception as error:  # noqa: BLE001 — whatever a reflector of the user's own raises or returns
+        logger.warning("no lessons were distilled: the reflector failed (%r); the plain experiences are kept", error)
+        return []
 
 
 class Reflector:

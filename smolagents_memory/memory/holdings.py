@@ -49,7 +49,7 @@ class Holdings:
         """Say a memory otherwise, or replace its metadata; False when it is not there.
 
         It keeps its key, its source and times, how it was used, and whether it is pinned or archived. A new text is
-        found by its own words and meaning.
+        found by its own words and meaning, and is not confirmed any more.
         """
         return self.long_term.update(key, text=text, meta=meta)
 

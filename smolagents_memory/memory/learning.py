@@ -16,20 +16,21 @@ from smolagents_memory._errors import AttachError, SmolagentsMemoryError, Unsupp
 from smolagents_memory._events import Event
 from smolagents_memory._listener import INTERRUPTED, Listener, Run, ToolCall, stopping
 from smolagents_memory._log import logger
-from smolagents_memory.memory.experiences import experiences
+from smolagents_memory.memory.experiences import experiences, lessons
 from smolagents_memory.memory.long_term import Memory
-from smolagents_memory.memory.provenance import SOMEBODY, Trail, all_read, asks, begin, end, listening_outside
+from smolagents_memory.memory.provenance import SOMEBODY, Trail, all_read, asks, begin, call_by, end, listening_outside
 from smolagents_memory.memory.quoting import quoted, stands_in, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped, runs
+from smolagents_memory.memory.unwritten import Unwritten
 from smolagents_memory.search.parts import bounded_query
 from smolagents_memory.search.words import query_words
 from smolagents_memory.steps.answers import outcome
 from smolagents_memory.steps.kinds import is_action, is_task
 from smolagents_memory.steps.marks import as_it_came, returned_text
 from smolagents_memory.steps.notes import NoteStep
-from smolagents_memory.steps.texts import texts_in
+from smolagents_memory.steps.texts import left_of, texts_in
 from smolagents_memory.stores.records import Record
-from smolagents_memory.upstream import given_task, watch
+from smolagents_memory.upstream import given_task, watch, words_round_reports
 
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Learning(Listener):
         self._memory = memory
         self._auto_recall, self._recall_on, self._budget = auto_recall, recall_on, budget
         self._learn, self._reflector = learn, reflector
+        self._unwritten = Unwritten(memory.long_term)
         self._trusted = trusted
         self._lock = threading.RLock()
         self._learnt: tuple[Any, Any] = (None, None)  # the task whose run was learnt from last, and up to which action
@@ -81,7 +83,15 @@ class Learning(Listener):
         self.trail = Trail(self._served)
         self._agent = weakref.ref(agent)
         self._off = self._memory.on("steps_changed", self._changed)
+        self._take_stock(agent)
         self._off_watch = watch(agent, self)  # which tells of the run that goes on, if any does
+
+    def _take_stock(self, agent: Any, *, sent: bool = False) -> None:
+        """Know whose text is in the prompt and in the variables, also where nobody has seen it come."""
+        self.trail.sends(agent, anew=sent)
+        for step in list(self._memory.steps):
+            self.trail.follow(step)
+        self.trail.take_stock(agent)
 
     def _served(self) -> list[Any]:
         return [agent for agent in [self._agent()] if agent is not None]
@@ -146,8 +156,7 @@ class Learning(Listener):
         self._running.add(run)
         if not run.goes_on:
             self._added_to.clear()
-        for step in list(self._memory.steps):
-            self.trail.follow(step)
+        self._take_stock(run.agent, sent=not (run.goes_on or run.stepwise))
         task, since = _newest_task(self._memory.steps)
         if task is not None and all(getattr(step, "kind", None) == "restored" for step in since):
             self._bring(self._given(task).task)
@@ -156,10 +165,13 @@ class Learning(Listener):
         """Know what was read when a step came into memory: with a task that another agent gives, all that it read."""
         outside, given = (listening_outside(self), self._is_given(step)) if is_task(step) else (None, False)
         if isinstance(outside, Learning):
-            self.trail.came(outside.trail.have_read())
+            self.trail.came(outside.trail.have_read(call_by(outside)))
         if given and not asks(outside, self._agent()):
             self.trail.came([SOMEBODY])  # a manager that no memory follows: nobody saw what it had read
-        self.trail.follow(step, given=given or outside is not None)
+        given = given or outside is not None
+        if given:
+            self.trail.sends(self._agent(), self.trail.have_read())
+        self.trail.follow(step, given=given)
 
     def tool_call_begins(self, call: ToolCall) -> None:
         """What a tool of ours does now, it does for this agent."""
@@ -265,11 +277,11 @@ class Learning(Listener):
         self._came = step, returned_text(step)
 
     def after_callbacks(self, agent: Any, step: MemoryStep) -> None:
-        """Where they added to it and took nothing out, what came back is what is learnt."""
+        """Where they added to it, what is left of what came back is what is learnt."""
         before, came = self._came
         self._came = None, ""
-        if before is step and came and came != (now := returned_text(step)) and came in now:
-            self._added_to[id(step)] = step, came
+        if before is step and came and came != (now := returned_text(step)):
+            self._added_to[id(step)] = step, left_of(came, now)
 
     def _unchanged(self, step: Any) -> Any:
         """The step without what callbacks added."""
@@ -301,36 +313,39 @@ class Learning(Listener):
         task, run = _newest_task(steps)
         last = next((step for step in reversed(run) if is_action(step)), None)
         with self._lock:
-            if task is None or last is None or (self._learnt[0] is task and self._learnt[1] is last):
-                return []
-            self._learnt = (task, last)
-        try:
-            return self._keep(task, run, asking and not stopping())
-        except SmolagentsMemoryError as error:
-            logger.warning("what this run taught was not kept: %s", error)
-            return []
+            new = last is not None and not (self._learnt[0] is task and self._learnt[1] is last)
+            tell = self._told(task, run) if task is not None and new else None
+            self._learnt = (task, last) if new else self._learnt
+        keys = self._unwritten.write()
+        if tell is not None and self._reflector is not None and asking and not stopping():
+            self._unwritten.add(tell())
+            keys += self._unwritten.write()
+        return keys
 
-    def _keep(self, task: TaskStep, run: list[MemoryStep], asking: bool) -> list[str]:
+    def _told(self, task: TaskStep, run: list[MemoryStep]) -> Callable[[], list[dict[str, Any]]]:
+        """Have the plain experiences of a run written; what gives its lessons, if they are wanted."""
         long_term, source = self._memory.long_term, _name_of(task, run)
         task, run = self._given(task), [self._unchanged(step) for step in run]
-        recalled = list(long_term.just_recalled)
+        solved, recalled = outcome(run)[0] is not None, list(long_term.just_recalled)
+        frames = words_round_reports(self._agent())
 
         def clean(text: str) -> str:
+            for words in frames:
+                text = text.replace(words, "")
             return without_recalled(text, recalled)
 
-        found = list(experiences(task, run, clean, self._trusted))
-        if self._reflector is not None and asking:
+        def complete(item: Mapping[str, Any]) -> dict[str, Any]:
+            meta = {**(item.get("meta") or {}), "solved": solved}
+            return {**item, "made_of": self._made_of(item), "source": source, "meta": meta}
+
+        def distilled() -> list[dict[str, Any]]:
             read = all_read((task, *run))
             mark = {"origin": "tool", "tools": read} if read else {"origin": "agent"}
-            lessons = [{**lesson, **mark} for lesson in self._reflector(task, run, clean)]
-            # without what recall brought in, nothing may be left of one
-            found += [each for each in lessons if not isinstance(each.get("text"), str) or each["text"].strip()]
-        found = [{**item, "made_of": self._made_of(item)} for item in found]
-        solved = outcome(run)[0] is not None
-        items = [{**item, "source": source, "meta": {**item.get("meta", {}), "solved": solved}} for item in found]
-        keys = long_term.remember(items)
+            return [complete({**lesson, **mark}) for lesson in lessons(self._reflector, task, run, clean)]
+
+        self._unwritten.add([complete(item) for item in experiences(task, run, clean, self._trusted)])
         long_term.just_recalled.clear()
-        return keys
+        return distilled
 
     def _made_of(self, item: Mapping[str, Any]) -> list[str]:
         """What was recalled before it was written; where that is not trusted, what was done is told without it."""

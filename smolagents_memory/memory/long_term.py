@@ -31,7 +31,7 @@ _NOTED: dict[str, dict[str, Any]] = {
 }
 
 _PASSED_OVER = 30  # memories that stand in the prompt, say, before what comes after them is not looked for
-_ITEM = {"text", "key", "importance", "meta", "source", "kind", "origin", "tools", "made_of", "trust"}
+_ITEM = {"text", "key", "importance", "meta", "source", "kind", "origin", "tools", "made_of", "trust", "sources"}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What an agent had read when it wrote: the tools that returned it, noted on each step while the run goes on.
 
 What a tool returned is in the prompt of every step after it, and in the variables that code put it into. So each step
-is marked with the tools whose text the model had read before it wrote, and with those whose text came back in it.
+is marked with the tools whose text the model had read before it wrote, and with those whose text came back in it; a
+mark with none says that somebody looked.
 """
 
 from __future__ import annotations
@@ -12,25 +13,30 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
+from smolagents import FinalAnswerTool, PythonInterpreterTool
 from smolagents.memory import MemoryStep
 
 from smolagents_memory._listener import Listener, ToolCall
+from smolagents_memory.memory.holding import Holding
 from smolagents_memory.memory.long_term import Memory
 from smolagents_memory.steps.calls import CODE, calls_of
-from smolagents_memory.steps.code_calls import names_called, names_in
+from smolagents_memory.steps.code_names import names_in
 from smolagents_memory.steps.kinds import is_action, is_final, is_prompt, is_task
 from smolagents_memory.steps.marks import mark_of, set_mark
 from smolagents_memory.stores.records import UNCONFIRMED
-from smolagents_memory.upstream import PYTHON_TOOLS
+from smolagents_memory.upstream import PYTHON_TOOLS, namespace_of
 
 
 MEMORY_TOOLS = frozenset({"recall", "remember", "forget", "original_step"})
 SOMEBODY = "somebody"  # in the place of a tool's name: nobody saw what was read when it was written
 _MARK = "read"
-_OWN = frozenset({"final_answer", CODE})
-_BUILTINS = frozenset(dir(builtins))
+_ANSWER = "final_answer"
+_REACHING = {"eval", "exec", "globals", "locals", "vars"}  # what reads variables that it does not name
+_OURS = frozenset({*dir(builtins), *PYTHON_TOOLS, *MEMORY_TOOLS, _ANSWER, CODE} - _REACHING)
+_VALUES = (str, int, float, bool, type(None))
 _NAME = 100  # characters of a tool's name: a model may make up any
 
 _here = threading.local()
@@ -66,8 +72,9 @@ class Trail:
         self._lock = threading.RLock()
         self._read: dict[str, None] = {}
         self._now: dict[int, dict[str, None]] = {}  # by the id of a step that is being made
-        self._held: dict[str, dict[str, None]] = {}  # a variable of the agent's code → the tools whose text it holds
-        self._made: set[str] = set()  # by code that another agent may have run
+        self._names = Holding()
+        self._sent: dict[str, dict[str, None]] = {}  # what runs are given as variables → the tools whose text it holds
+        self._number = 0  # of the newest action of the last task
         self._followed: dict[int, weakref.ref[Any]] = {}
         self.memories: dict[str, None] = {}  # keys of what was recalled
 
@@ -77,10 +84,35 @@ class Trail:
             for each in (self._read, self._now, self.memories):
                 each.clear()
 
-    def have_read(self) -> list[str]:
-        """The tools whose text is in what is written now."""
+    def have_read(self, during: ToolCall | None = None) -> list[str]:
+        """The tools whose text is in what is written now; `during` a call, also in what its code names."""
         with self._lock:
-            return list(dict.fromkeys([*self._read, *(name for names in self._now.values() for name in names)]))
+            named = self._named_by(during) if during is not None else []
+            return list(
+                dict.fromkeys([*self._read, *(name for names in self._now.values() for name in names), *named])
+            )
+
+    def _named_by(self, call: ToolCall) -> list[str]:
+        if call.step is None:
+            return self._names.tools
+        if isinstance(getattr(call.step, "code_action", None), str):
+            return self._in_code(self._names.copy(), call.step.code_action, (), here=True, surely=False)
+        return self._names.held_by(_texts(call.arguments))
+
+    def sends(self, agent: Any, tools: Iterable[str] = (), *, anew: bool = False) -> None:
+        """Runs give an agent's code what is in its state, with text of these tools; `anew` one that begins does so."""
+        with self._lock:
+            for name, value in dict(getattr(agent, "state", None) or {}).items():
+                whose = self._sent.setdefault(name, {})
+                whose.update(dict.fromkeys(tools))
+                self._names.sent(name, whose, is_a_value=anew and isinstance(value, _VALUES))
+
+    def take_stock(self, agent: Any) -> None:
+        """What an agent's code finds, and no run has sent and no step here has told of, is somebody's."""
+        with self._lock:
+            strangers = self._names.unknown(_bound_in(agent))
+            if strangers:
+                self._names.came([SOMEBODY], strangers)
 
     def came(self, tools: Iterable[str], step: Any = None) -> None:
         """Text of these tools came: into a step that is being made, or into the prompt."""
@@ -115,69 +147,77 @@ class Trail:
             return
         with self._lock:
             known = self._followed.get(id(step))
-            if known is not None and known() is step:
-                return
-            self._followed[id(step)] = weakref.ref(step, functools.partial(self._gone, id(step)))
-            noted, returned = read_of(step), self._returned_in(step, agent)
-            if noted == Read():
-                before = () if is_task(step) and not given else tuple(self._read)
-                noted = Read(before, tuple(returned))
-                if noted != Read():
-                    set_mark(step, _MARK, {"before": list(noted.before), "returned": list(noted.returned)})
+            if known is None or known() is not step:
+                self._mark(step, agent, given=given)  # what fails there is not learnt from
+                self._followed[id(step)] = weakref.ref(step, functools.partial(self._gone, id(step)))
+            noted = read_of(step)
             self._read.update(dict.fromkeys(noted.before + noted.returned))
 
     def _gone(self, step: int, _: Any) -> None:
         self._followed.pop(step, None)
 
-    def _returned_in(self, step: MemoryStep, agent: Any) -> list[str]:
+    def _mark(self, step: MemoryStep, agent: Any, *, given: bool) -> None:
+        looked_at = mark_of(step, _MARK) is not None
+        returned = self._returned_in(step, agent, looked_at=looked_at)
+        before = () if is_task(step) and not given else tuple(self._read)
+        if not looked_at and (before or returned or is_action(step)):
+            set_mark(step, _MARK, {"before": list(before), "returned": list(returned)})
+
+    def _returned_in(self, step: MemoryStep, agent: Any, *, looked_at: bool) -> list[str]:
         heard = self._now.pop(id(step), {})
+        if is_task(step):
+            self._number = 0
         if not is_action(step):
             return list(heard)
+        before, self._number = self._number, step.step_number
+        if agent is None and step.step_number > before + 1:  # steps are gone
+            self._names.lost_sight([SOMEBODY])
         if isinstance(step.code_action, str):
-            before = self._not_there_any_more(step.code_action) if agent is None else ()
-            return self._in_code(step.code_action, heard, before, failed=step.error is not None)
+            heard = dict.fromkeys([*heard, *read_of(step).returned])
+            ended = step.error is None and not step.is_final_answer and step.observations is not None
+            here = agent is not None or looked_at
+            surely = ended and agent is not None
+            if agent is not None:
+                self._note_stars(step.code_action, agent)
+            return self._in_code(self._names, step.code_action, heard, here=here, surely=surely)
         return list(dict.fromkeys([*heard, *self._in_calls(step, agent)]))
 
     def _in_calls(self, step: MemoryStep, agent: Any) -> list[str]:
-        names = [name for name, _, _ in calls_of(step)]
+        calls = list(calls_of(step))
+        held = self._names.held_by(text for _, given, _ in calls for text in _texts(given))
+        names = [name for name, _, _ in calls]
         if agent is not None:  # the model may ask for tools that there are not
-            names = [name for name in names if name in _tools_of(agent)]
-            return [name[:_NAME] for name in names if _is_foreign(name, agent)]
-        return [name[:_NAME] for name in names if all(_is_foreign(name, each) for each in self._agents() or [None])]
+            names = [name for name in names if name in _tools_of(agent) and _is_foreign(name, agent)]
+        else:
+            names = [name for name in names if all(_is_foreign(name, each) for each in self._agents() or [None])]
+        return [name[:_NAME] for name in names] + held
 
-    def _not_there_any_more(self, code: str) -> set[str]:
-        """What code that another agent may have run called, and what neither it nor the code before had made."""
-        self._made.update(name for names in names_in(code) for name in names.made | names.imported)
-        tools = {name for agent in self._agents() for name in _tools_of(agent)}
-        return set(names_called(code)) - self._made - tools - PYTHON_TOOLS - MEMORY_TOOLS - _OWN
+    def _note_stars(self, code: str, agent: Any) -> None:
+        """`from … import *` does not say what it binds."""
+        every = names_in(code)
+        if any("*" in names.imported for names in every):
+            said = {name for names in every for name in names.made}
+            self._names.imports([name for name in self._names.unknown(_bound_in(agent)) if name not in said])
 
-    def _in_code(self, code: str, heard: dict[str, None], before: Iterable[str], *, failed: bool) -> list[str]:
+    def _in_code(self, names: Holding, code: str, heard: Iterable[str], *, here: bool, surely: bool) -> list[str]:
         """The tools that code names, those whose text is in the variables that it names, and those that were heard."""
         tools = {name: tool for agent in self._agents() for name, tool in _tools_of(agent).items()}
-        foreign = {*before, *(name for name, tool in tools.items() if not _is_ours(name, tool))}
-        if not self._agents():  # nobody knows which tools there were: whatever the code did not make itself
-            every = names_in(code)
-            self._made.update(name for names in every for name in names.made | names.imported)
-            foreign = {name for names in every for name in names.read} - self._made - _BUILTINS - MEMORY_TOOLS - _OWN
-        if not heard and code.isascii() and not any(name in code for name in (*foreign, *self._held)):
-            return []  # other letters may be ways to write these
-        found = dict(heard)
-        for names in names_in(code):
-            theirs = dict.fromkeys(sorted(names.read & foreign))
-            for name in names.read & self._held.keys():
-                theirs.update(self._held[name])
-            if theirs:
-                for name in ((names.read - _BUILTINS) | names.made) - tools.keys():
-                    self._held.setdefault(name, {}).update(theirs)
-            elif not failed:
-                for name in names.replaced:
-                    self._held.pop(name, None)
-            found.update(theirs)
-        if heard.keys() - foreign:  # what was recalled, or called by another name: any of its variables may hold it
-            for names in names_in(code):
-                for name in names.made - tools.keys():
-                    self._held.setdefault(name, {}).update(heard)
-        return list(found)
+        foreign = {name for name, tool in tools.items() if not _is_ours(name, tool)}
+        found = names.ran(names_in(code), foreign, _OURS | tools.keys(), heard, here=here, surely=surely)
+        return [name[:_NAME] for name in found]
+
+
+def _bound_in(agent: Any) -> list[str]:
+    """The names that an agent's code finds, but for those of modules."""
+    namespace = namespace_of(agent)
+    bound = {} if namespace is None else {**namespace.bound(), **namespace.functions}
+    return [name for name, value in bound.items() if not isinstance(value, ModuleType)]
+
+
+def _texts(arguments: Any) -> list[str]:
+    """What an agent that calls tools looks up among its variables."""
+    given = arguments.values() if isinstance(arguments, dict) else [arguments]
+    return [each for each in given if isinstance(each, str)]
 
 
 # -- whose call this is --------------------------------------------------------------------------------------------
@@ -201,6 +241,11 @@ def calling(place: Any) -> Listener | None:
     return listener if getattr(_tools_of(call.agent).get(call.name), "place", None) is place else None
 
 
+def call_by(listener: Listener | None) -> ToolCall | None:
+    """The call that the agent to which this one listens is just making in this thread."""
+    return next((call for each, call in reversed(_stack()) if each is listener), None)
+
+
 def listening_outside(listener: Listener) -> Listener | None:
     """Who listens to the agent that has called the one that this listener hears, if another one does."""
     return next((each for each, _ in reversed(_stack()) if each is not listener), None)
@@ -208,7 +253,7 @@ def listening_outside(listener: Listener) -> Listener | None:
 
 def asks(listener: Listener | None, agent: Any) -> bool:
     """Whether an agent that this one listens to calls `agent` itself, or a tool that does; not by way of another."""
-    call = next((call for each, call in reversed(_stack()) if each is listener), None)
+    call = call_by(listener)
     if call is None:
         return False
     called = _tools_of(call.agent).get(call.name)
@@ -234,8 +279,15 @@ def _is_foreign(name: str, agent: Any) -> bool:
 
 def _is_ours(name: str, tool: Any) -> bool:
     """Whether a tool returns nobody's text; one of ours that is not known as an object goes by its name."""
-    if name in _OWN:
-        return True
+    if name == _ANSWER:  # smolagents' own, loaded from a file perhaps: it returns what it is given
+        return tool is None or _code_of(tool) == FinalAnswerTool.forward.__code__.co_code
+    if name == CODE:
+        return tool is None or isinstance(tool, PythonInterpreterTool)
     made_of = (tool, getattr(tool, "place", None))  # a tool that was saved and loaded is of another module
     ours = tool is None or any(type(each).__module__.startswith("smolagents_memory.") for each in made_of)
     return name in MEMORY_TOOLS and ours
+
+
+def _code_of(tool: Any) -> bytes | None:
+    forward = getattr(type(tool), "forward", None)
+    return getattr(getattr(forward, "__code__", None), "co_code", None)

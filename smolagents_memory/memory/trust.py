@@ -36,7 +36,8 @@ def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[st
     if origin == "tool" and not tools and given.get("source"):
         tools = [given["source"]]
     memories = _names("made_of", given.get("made_of"))
-    made = {name: each for name, each in ((TOOLS, tools), (MEMORIES, memories)) if each}
+    sources = _names("sources", given.get("sources"))  # what had been read: revoked with it, and trusted all the same
+    made = {name: each for name, each in ((TOOLS, tools), (MEMORIES, memories), (SOURCES, sources)) if each}
     return origin, UNCONFIRMED if tools or origin == "tool" else trust, made
 
 

@@ -57,51 +57,17 @@ def names_called(code: str, tools: Mapping[str, Sequence[str]] | None = None) ->
     return [name for name, _, _ in _written(code, tools)]
 
 
-@dataclass(frozen=True)
-class Names:
-    """The names in a statement: those it reads, makes, sets to something new, and imports."""
-
-    read: frozenset[str]
-    made: frozenset[str]
-    replaced: frozenset[str]
-    imported: frozenset[str]
-
-
-def names_in(code: str) -> list[Names]:
-    """The names in each statement at the top level of a piece of code.
-
-    >>> names_in("page = search(word)")[0].read == {"search", "word"}
-    True
-    """
-    tree = _parsed(code)
-    return [] if tree is None else [_names(statement) for statement in tree.body]
-
-
-def _names(statement: ast.stmt) -> Names:
-    read: set[str] = set()
-    made: set[str] = set()
-    imported: set[str] = set()
-    for node in _in_order(statement):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-            read.add(node.id)
-        else:
-            (imported if isinstance(node, (ast.Import, ast.ImportFrom)) else made).update(_names_made(node))
-    targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    replaced = {target.id for target in targets if isinstance(target, ast.Name)}
-    return Names(frozenset(read), frozenset(made), frozenset(replaced), frozenset(imported))
-
-
 def _written(code: str, tools: Mapping[str, Sequence[str]] | None) -> list[tuple[str, ast.Call, int]]:
     """Each call: the name, the node, the number of the statement that it is written in."""
     if tools and code.isascii() and not any(name in code for name in tools):
         return []  # parsing is what takes long when a long history is read (other letters may be ways to write these)
-    tree = _parsed(code)
+    tree = parsed(code)
     if tree is None:
         return []
     own: set[str] = set()
     found: list[tuple[str, ast.Call, int]] = []
     for number, statement in enumerate(tree.body):
-        for node in _in_order(statement):
+        for node in in_order(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 found.append((node.func.id, node, number))
             elif not tools:
@@ -119,7 +85,7 @@ def is_reached(code: str, name: str) -> bool:
     >>> is_reached("if x: final_answer(x)", "final_answer")
     False
     """
-    tree = _parsed(code) if name in code else None
+    tree = parsed(code) if name in code else None
     return tree is not None and any(
         isinstance(statement, (ast.Expr, ast.Assign))
         and isinstance(statement.value, ast.Call)
@@ -141,14 +107,15 @@ class SourceText(str):
 def failing_statement(code: str, error: object) -> int | None:
     """The number of the top-level statement that an execution error names, if it can be found in the code."""
     named = _FAILED_AT.match(str(error))
-    tree = _parsed(code)
+    tree = parsed(code)
     if named is None or tree is None:
         return None
     segments = [ast.get_source_segment(code, statement) for statement in tree.body]
     return segments.index(named[1]) if segments.count(named[1]) == 1 else None
 
 
-def _parsed(code: str) -> ast.Module | None:
+def parsed(code: str) -> ast.Module | None:
+    """The code as a tree; None where it cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a model's "\d" is not the reader's business
@@ -157,7 +124,7 @@ def _parsed(code: str) -> ast.Module | None:
         return None
 
 
-def _in_order(node: ast.AST) -> list[ast.AST]:
+def in_order(node: ast.AST) -> list[ast.AST]:
     """The node and all in it, in the order written; a long history is read in one go, so this must be quick."""
     found, waiting = [], [node]  # not by recursion: a model may write an expression a thousand levels deep
     while waiting:

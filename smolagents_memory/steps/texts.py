@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from smolagents_memory.steps.kinds import images_of, is_required, kind_of
 from smolagents_memory.steps.rendering import text_message
 
 
+_COMPARED = 40_000  # characters of what came back that are compared with what callbacks left of it
+_WORD = re.compile(r"\S+")
 CUT = "\n[… {cut} characters cut …]\n"
 
 
@@ -91,6 +94,28 @@ def is_system(step: MemoryStep) -> bool:
     if role in ("prompt", "note"):
         return role == "prompt" or any(role_name(message.role) == "system" for message in shown(step))
     return False
+
+
+def left_of(came: str, now: str) -> str:
+    """What is left of a text where somebody cut it and added to it: the parts of `now` that stand in it.
+
+    >>> left_of("revenue rose by a third, costs fell", "[noon] revenue rose … costs fell")
+    'revenue rose … costs fell'
+    """
+    if came in now:
+        return came
+    came, now = (shorten(text, _COMPARED)[0] for text in (came, now))
+    words = [found.span() for found in _WORD.finditer(now)]
+    parts, first = list[str](), 0
+    while first < len(words):
+        begin, fits, beyond = words[first][0], 0, len(words) - first + 1
+        while beyond - fits > 1:  # the longest run of words from here
+            tried = (fits + beyond) // 2
+            fits, beyond = (tried, beyond) if now[begin : words[first + tried - 1][1]] in came else (fits, tried)
+        if fits:
+            parts.append(now[begin : words[first + fits - 1][1]])
+        first += fits or 1
+    return " … ".join(parts)
 
 
 def _mended(step: MemoryStep) -> MemoryStep:

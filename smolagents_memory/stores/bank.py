@@ -278,10 +278,8 @@ class Bank:
             old = next(self._by_keys(connection, [key]), None)
             if old is None or old.damaged:
                 return False
-            new = replace(
-                old, meta=old.meta if meta is None else meta, value=draft.record.value if draft else old.value
-            )
-            values = contents(envelope_of(connection), new, self.name)
+            new = old.reworded(draft.record.value if draft else old.value, meta)
+            values = {**contents(envelope_of(connection), new, self.name), "trust": new.trust}
             if draft is not None:
                 values |= self._reworded(connection, old, draft, embedder)
             connection.execute(_ONE.values(values), {"target": old.id})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 
@@ -58,6 +58,11 @@ class Record:
         if isinstance(self.trust, int) and self.trust >= USUAL:
             return True
         return bool(self.tools) and all(tool in trusted for tool in self.tools)
+
+    def reworded(self, text: Any, meta: dict[str, Any] | None) -> Record:
+        """With this text and, unless None, other metadata. Nobody has vouched for another text."""
+        trust = self.trust if text == self.value else min(self.trust, USUAL)
+        return replace(self, value=text, meta=self.meta if meta is None else meta, trust=trust)
 
     def vouched(self, new: Record) -> dict[str, Any]:
         """What the same text, written again, makes of origin and trust: only a more trusted writer changes them."""

@@ -246,8 +246,7 @@ class StoreBank:
         """Give a memory another text, other metadata, or both; whether it is there."""
 
         def changed(record: Record) -> Record:
-            value = draft.record.value if draft is not None else record.value
-            return replace(record, value=value, meta=record.meta if meta is None else meta)
+            return record.reworded(record.value if draft is None else draft.record.value, meta)
 
         return bool(self._edit([key], changed, by_meaning=draft is not None))
 

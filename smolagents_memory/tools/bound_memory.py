@@ -18,7 +18,7 @@ from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.learning import Learning
 from smolagents_memory.memory.long_term import LongTerm, Memory
-from smolagents_memory.memory.provenance import calling
+from smolagents_memory.memory.provenance import call_by, calling
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.search.embedding import default_embedder
 from smolagents_memory.stores.opening import is_store_url
@@ -65,7 +65,7 @@ class BoundMemory:
         learning = calling(self)
         if not isinstance(learning, Learning):
             return {"origin": "agent", "trust": 0}  # nobody saw what it had read
-        read = learning.trail.have_read()
+        read = learning.trail.have_read(call_by(learning))
         origin = {"origin": "tool", "tools": read} if read else {"origin": "agent"}
         return {**origin, "made_of": list(learning.trail.memories)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import textwrap
@@ -18,7 +19,9 @@ from smolagents_memory import (
     RecallTool,
     Reflector,
     Session,
+    StoreError,
     TimestampObservations,
+    TruncateObservations,
     iter_steps,
 )
 from smolagents_memory.testing import ScriptedModel, call, code
@@ -401,3 +404,110 @@ def test_what_fails_in_learning_never_breaks_a_run(memory, caplog, mocker):
     assert "Learning failed at run_begins" in caplog.text
     assert "Learning failed at run_ends" in caplog.text
     mocker.stopall()
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def failing(*_):
+    raise RuntimeError("no lesson")
+
+
+@pytest.mark.parametrize(
+    ("reflector", "lessons"),
+    [
+        (failing, []),
+        (lambda *_: None, []),
+        (lambda *_: [None], []),
+        (lambda *_: [{"text": 5}], []),
+        (lambda *_: "Ask for parquet.", ["Ask for parquet."]),
+        (lambda *_: ["Ask for parquet."], ["Ask for parquet."]),
+        (lambda *_: (each for each in ["Ask for parquet."]), ["Ask for parquet."]),
+    ],
+)
+def test_a_reflector_of_ones_own_costs_its_lessons_at_most(reflector, lessons, hashed):
+    """Whatever it raises or returns."""
+    with EnhancedAgentMemory(embedder=hashed, reflector=reflector) as memory:
+        coder(memory, [code("print('the valve is rusty')"), code("final_answer(1)")]).run("Inspect the valve.")
+        assert kept(memory, "outcome")
+        assert kept(memory, "action")
+        assert kept(memory, "lesson") == lessons
+
+
+def test_a_reflector_that_is_interrupted_costs_its_lessons_at_most(hashed):
+    """The plain experiences are kept before a model is asked."""
+    with EnhancedAgentMemory(embedder=hashed, reflector=interrupted) as memory:
+        agent = coder(memory, [code("final_answer(1)")])
+        with pytest.raises(KeyboardInterrupt):
+            agent.run("Inspect the valve.")
+        assert kept(memory, "outcome")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StoreError("the database is locked")])
+@pytest.mark.parametrize("later", ["the next run", "the close"])
+def test_what_could_not_be_written_when_a_run_ended_is_written_later(error, later, tmp_path, hashed, mocker):
+    """An interruption of the embedder, or a place that is locked, costs nothing of it."""
+    memory = EnhancedAgentMemory(tmp_path / "m", embedder=hashed)
+    agent = coder(memory, [code("final_answer('rusty')"), code("final_answer('dry')")])
+    broken = mocker.patch.object(memory.long_term, "remember", side_effect=error)
+    with contextlib.suppress(KeyboardInterrupt):
+        agent.run("Inspect the valve.")
+    mocker.stop(broken)
+    if later == "the next run":
+        agent.run("Inspect the pump.")
+    memory.close()
+    with EnhancedAgentMemory(tmp_path / "m", embedder=hashed) as memory:
+        assert [text for text in kept(memory, "outcome") if "rusty" in text]
+
+
+def own_stamp(step, agent):
+    step.observations = f"[stamped at noon] {step.observations}"
+
+
+@pytest.mark.parametrize("limit", [60, 4000])
+@pytest.mark.parametrize("stamp", [TimestampObservations(format="stamped at %H"), own_stamp])
+@pytest.mark.parametrize("stamp_first", [True, False])
+def test_what_callbacks_added_is_not_learnt_where_the_text_was_cut_as_well(stamp_first, stamp, limit, hashed):
+    """Nor what says that it was cut."""
+    memory = EnhancedAgentMemory(embedder=hashed)
+    long = "revenue 1,234,567 was reported by the branch; " * 300 + "costs were not"
+    callbacks = [stamp, TruncateObservations(limit)] if stamp_first else [TruncateObservations(limit), stamp]
+    script = [code(f"print({long!r})"), code("final_answer(1)")]
+    agent = CodeAgent([], ScriptedModel(script), step_callbacks=callbacks, verbosity_level=-1)
+    memory.attach(agent)
+    agent.run("Read the report.")
+    (learnt,) = kept(memory, "action")
+    assert "stamped" in agent.memory.steps[1].observations
+    assert "stamped" not in learnt
+    assert "characters cut" not in learnt
+    assert limit == 60 or "revenue 1,234,567 was" in learnt.partition("→")[2]
+
+
+def test_what_a_callback_took_out_is_not_learnt(hashed):
+    """Though another one has added something."""
+
+    def redact(step, agent):
+        step.observations = "[checked] " + step.observations.replace("hunter2", "***")
+
+    memory = EnhancedAgentMemory(embedder=hashed)
+    script = [code("print('the vault opens with ' + 'hunter' + '2' + ' at nine')"), code("final_answer(1)")]
+    agent = CodeAgent([], ScriptedModel(script), step_callbacks=[redact], verbosity_level=-1)
+    memory.attach(agent)
+    agent.run("Open the vault.")
+    (learnt,) = kept(memory, "action")
+    assert learnt.endswith("→ the vault opens with … at nine")
+
+
+def test_what_is_said_round_a_managed_agents_report_is_not_learnt(hashed):
+    """It is in each of them."""
+    memory = EnhancedAgentMemory(embedder=hashed)
+    options = {"name": "helper", "description": "Helps.", "verbosity_level": -1}
+    helper = CodeAgent([], ScriptedModel([code("final_answer('Crane 4 is down.')")]), **options)
+    script = [code("r = helper('Which?')\nprint(r)"), code("final_answer(r)")]
+    manager = CodeAgent([], ScriptedModel(script), managed_agents=[helper], verbosity_level=-1)
+    memory.attach(manager)
+    manager.run("Find out which crane is down.")
+    every = [hit.value for hit in memory.items()]
+    assert not [text for text in every if "final answer from" in text]
+    assert [text for text in every if text.endswith("Outcome: Crane 4 is down.")]
