@@ -52,7 +52,7 @@ def chosen(where: Mapping[str, Any]) -> Check:
         )
     if _fits_lacking(where) == 1:
         raise UnsupportedValueError(
-            f"the filter {shown(where)} fits every memory that lacks what it asks for, and nothing was deleted; say "
+            f"the filter {brief(where)} fits every memory that lacks what it asks for, and nothing was deleted; say "
             "beside it what a memory must have, such as {'kind': 'fact', …} or {'n': {'$exists': True, '$ne': 5}}, or "
             "look what it fits with items(where=…), and forget that by key"
         )
