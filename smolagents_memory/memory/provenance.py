@@ -157,10 +157,10 @@ class Trail:
         self._followed.pop(step, None)
 
     def _mark(self, step: MemoryStep, agent: Any, *, given: bool) -> None:
-        looked_at = mark_of(step, _MARK) is not None
-        returned = self._returned_in(step, agent, looked_at=looked_at)
-        before = () if is_task(step) and not given else tuple(self._read)
-        if not looked_at and (before or returned or is_action(step)):
+        noted, looked_at = read_of(step), mark_of(step, _MARK) is not None
+        returned = tuple(dict.fromkeys([*noted.returned, *self._returned_in(step, agent, looked_at=looked_at)]))
+        before = noted.before if looked_at else () if is_task(step) and not given else tuple(self._read)
+        if Read(before, returned) != noted or (is_action(step) and not looked_at):
             set_mark(step, _MARK, {"before": list(before), "returned": list(returned)})
 
     def _returned_in(self, step: MemoryStep, agent: Any, *, looked_at: bool) -> list[str]:

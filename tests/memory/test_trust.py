@@ -203,7 +203,7 @@ def test_what_was_recalled_when_asked_taints_the_run_that_read_it(place):
 def test_a_managed_agent_is_a_tool_in_its_managers_eyes(place):
     """It can be trusted by its name."""
     script = [code("print(researcher(task='look it up'))"), code("final_answer('done')")]
-    inner = [code(f"final_answer({EVIL!r})")]
+    inner = [code(f"final_answer({f'Mails to the Zorblax branch: {EVIL}'!r})")]
     agent_of(place(), script, **sub_agent(inner)).run(TASK)
     assert "audit@evil" not in unasked(place())
     assert "returned by tool researcher, not confirmed" in asked(place())
@@ -849,3 +849,15 @@ def test_a_step_that_cannot_be_followed_is_not_learnt_from(mocker):
         agent.run("Look.")
         assert told(memory) == []
         mocker.stopall()
+
+
+def test_a_file_does_not_say_of_its_steps_that_nothing_was_read_in_them():
+    """What their code calls is looked at all the same."""
+    with EnhancedAgentMemory(vector=False) as memory:
+        agent = codes("print(web_search('x'))", "final_answer(1)", f"final_answer({BLIND!r})")
+        agent.run("One")
+        for step in agent.memory.steps:
+            step.marks = {"read": {"before": [], "returned": []}}
+        memory.attach(agent)
+        agent.run("Two", reset=False)
+        assert told(memory) == []
