@@ -16,6 +16,7 @@ from smolagents_memory.steps.rendering import text_message
 
 
 _COMPARED = 40_000  # characters of what came back that are compared with what callbacks left of it
+_PIECE = 12
 _WORD = re.compile(r"\S+")
 CUT = "\n[… {cut} characters cut …]\n"
 
@@ -105,15 +106,16 @@ def left_of(came: str, now: str) -> str:
     if came in now:
         return came
     came, now = (shorten(text, _COMPARED)[0] for text in (came, now))
-    words = [found.span() for found in _WORD.finditer(now)]
+    words, whole = [found.span() for found in _WORD.finditer(now)], set(came.split())
     parts, first = list[str](), 0
     while first < len(words):
         begin, fits, beyond = words[first][0], 0, len(words) - first + 1
         while beyond - fits > 1:  # the longest run of words from here
             tried = (fits + beyond) // 2
             fits, beyond = (tried, beyond) if now[begin : words[first + tried - 1][1]] in came else (fits, tried)
-        if fits:
-            parts.append(now[begin : words[first + fits - 1][1]])
+        part = now[begin : words[first + fits - 1][1]] if fits else ""
+        if fits > 1 or len(part) >= _PIECE or part in whole:  # a short piece of a word stands in many
+            parts.append(part)
         first += fits or 1
     return " … ".join(parts)
 
