@@ -26,7 +26,7 @@ from smolagents_memory.search.parts import bounded_query
 from smolagents_memory.search.words import query_words
 from smolagents_memory.steps.answers import outcome
 from smolagents_memory.steps.kinds import is_action, is_task
-from smolagents_memory.steps.marks import as_it_came, returned_text
+from smolagents_memory.steps.marks import as_it_came, mark_of, returned_text
 from smolagents_memory.steps.notes import NoteStep
 from smolagents_memory.steps.texts import left_of, texts_in
 from smolagents_memory.stores.records import Record
@@ -281,7 +281,7 @@ class Learning(Listener):
         before, came = self._came
         self._came = None, ""
         if before is step and came and came != (now := returned_text(step)):
-            self._added_to[id(step)] = step, left_of(came, now)
+            self._added_to[id(step)] = step, left_of(came, now, cut=mark_of(step, "cut_from") is not None)
 
     def _unchanged(self, step: Any) -> Any:
         """The step without what callbacks added."""

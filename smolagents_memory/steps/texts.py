@@ -16,6 +16,7 @@ from smolagents_memory.steps.rendering import text_message
 
 
 _COMPARED = 40_000  # characters of what came back that are compared with what callbacks left of it
+_PIECE = 12
 _WORD = re.compile(r"\S+")
 CUT = "\n[… {cut} characters cut …]\n"
 
@@ -96,26 +97,45 @@ def is_system(step: MemoryStep) -> bool:
     return False
 
 
-def left_of(came: str, now: str) -> str:
-    """What is left of a text where somebody cut it and added to it: the parts of `now` that stand in it.
+def left_of(came: str, now: str, *, cut: bool = False) -> str:
+    """What is left of a text that somebody changed: without what was put in, and with what stands in a part's place.
 
-    >>> left_of("revenue rose by a third, costs fell", "[noon] revenue rose … costs fell")
-    'revenue rose … costs fell'
+    Of one that was `cut` only its own parts are left: what stands between them is part of what was put in.
+
+    >>> left_of("it opens with 1234 at nine", "[noon] it opens with *** at nine")
+    'it opens with *** at nine'
+    >>> left_of("it opens with 1234 at nine", "[noon] it ope[… cut …] at nine", cut=True)
+    'it … at nine'
     """
     if came in now:
         return came
     came, now = (shorten(text, _COMPARED)[0] for text in (came, now))
-    words = [found.span() for found in _WORD.finditer(now)]
-    parts, first = list[str](), 0
-    while first < len(words):
-        begin, fits, beyond = words[first][0], 0, len(words) - first + 1
-        while beyond - fits > 1:  # the longest run of words from here
-            tried = (fits + beyond) // 2
-            fits, beyond = (tried, beyond) if now[begin : words[first + tried - 1][1]] in came else (fits, tried)
-        if fits:
-            parts.append(now[begin : words[first + fits - 1][1]])
+    words, whole = [found.span() for found in _WORD.finditer(now)], set(came.split())
+    parts, between, first, at = list[str](), list[str](), 0, 0
+    while first <= len(words):
+        fits = _fitting(came, now, words, first)
+        part = now[words[first][0] : words[first + fits - 1][1]] if fits else ""
+        ends = first == len(words)
+        if ends or fits > 1 or len(part) >= _PIECE or part in whole:  # a short piece of a word stands in many
+            place = len(came) if ends else max(came.find(part, at), came.find(part))
+            if came[at:place].strip() and between:
+                parts += between if not cut else ["…"] if parts and not ends else []
+            parts, between, at = [*parts, part], [], place + len(part)
+        else:
+            between.append(now[slice(*words[first])])
+            fits = 1
         first += fits or 1
-    return " … ".join(parts)
+    return " ".join(filter(None, parts))
+
+
+def _fitting(came: str, now: str, words: Sequence[tuple[int, int]], first: int) -> int:
+    """How many words from this one on stand in a row in the other text."""
+    fits, beyond = 0, len(words) - first + 1
+    while beyond - fits > 1:
+        tried = (fits + beyond) // 2
+        there = now[words[first][0] : words[first + tried - 1][1]] in came
+        fits, beyond = (tried, beyond) if there else (fits, tried)
+    return fits
 
 
 def _mended(step: MemoryStep) -> MemoryStep:

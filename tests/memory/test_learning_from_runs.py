@@ -496,7 +496,7 @@ def test_what_a_callback_took_out_is_not_learnt(hashed):
     memory.attach(agent)
     agent.run("Open the vault.")
     (learnt,) = kept(memory, "action")
-    assert learnt.endswith("→ the vault opens with … at nine")
+    assert learnt.endswith("→ the vault opens with *** at nine")
 
 
 def test_what_is_said_round_a_managed_agents_report_is_not_learnt(hashed):
