@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache, partial
 from types import MemberDescriptorType
 from typing import Any
 
-from smolagents_memory._errors import DecodeError
+from smolagents_memory._errors import DecodeError, OversizedError
 from smolagents_memory.codec.allowance import allowance_of
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.keys import Hashes, Weights, check_hashes, is_simple
@@ -211,6 +211,8 @@ class Decoder:
             raise
         except RecursionError:
             raise DecodeError("this record is nested deeper than anything that this package writes") from None
+        except MemoryError:
+            raise OversizedError("this record takes more memory than there is") from None
         except Exception as error:
             raise DecodeError(f"a malformed record: {type(error).__name__}: {str(error)[:200]}") from error
 

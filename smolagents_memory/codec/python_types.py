@@ -99,6 +99,11 @@ def read_copied(decoder: Decoder, node: dict[str, Any]) -> bytes:
     return data
 
 
+def _read_bytes(decoder: Decoder, node: dict[str, Any], define: Define) -> bytes:
+    decoder.refs += "at" in node  # shared with whatever else names this content
+    return read_blob(node, decoder.blobs)
+
+
 def _write_pattern(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     return {"v": encoder.node(value.pattern, depth + 1), "flags": value.flags}
 
@@ -206,7 +211,7 @@ _FORMS: dict[type, tuple[str, Write, Read]] = {
     tuple: ("tuple", write_items, _frozen(tuple)),
     set: ("set", _write_set, _read_set),
     frozenset: ("frozenset", _write_set, _read_frozenset),
-    bytes: ("bytes", _write_bytes, lambda decoder, node, define: read_blob(node, decoder.blobs)),
+    bytes: ("bytes", _write_bytes, _read_bytes),
     bytearray: ("bytearray", _write_bytes, lambda decoder, node, define: bytearray(read_copied(decoder, node))),
     complex: ("complex", *_of(lambda value: (value.real, value.imag), complex, float, int)),
     OrderedDict: ("OrderedDict", _write_pairs, _read_mapping),

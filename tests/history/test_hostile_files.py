@@ -65,6 +65,27 @@ def images() -> bytes:
     return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "observations_images": made}}))
 
 
+def again(parts: list[Any], made: Any, times: int) -> dict[str, Any]:
+    """One value that is made of the same parts so many times: the first one is {"$": "ref", "n": 1}."""
+    first = [{"$": "def", "n": n, "v": part} for n, part in enumerate(parts, start=1)]
+    return {"$": "graph", "root": [first, *[made] * times], "more": []}
+
+
+def ref(n: int = 1) -> dict[str, Any]:
+    return {"$": "ref", "n": n}
+
+
+def large(value: int) -> dict[str, Any]:
+    return {"$": "int", "v": hex(value)}
+
+
+def rows(count: int, dtype: str = "<i8", data: bytes | None = None) -> dict[str, Any]:
+    """A column of so many rows."""
+    held = bytes(8 * count) if data is None else data
+    node = {"$": "ndarray", "shape": [count], "dtype": dtype, "order": "C"}
+    return {**node, "b64": base64.b64encode(held).decode()}
+
+
 def series(**more: Any) -> dict[str, Any]:
     index = {"$": "pd.Index", "range": [0, 10**8, 1], "names": [None]}
     return {
@@ -80,6 +101,22 @@ def copies() -> bytes:
     line, name = content(bytes(5_000_000))
     many = [{"$": "bytearray", "at": name} for _ in range(2_000)]
     return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "action_output": many}}))
+
+
+def alike(data: bytes, *, step: str = "ActionStep", times: int = 100, **fields: dict[str, Any]) -> bytes:
+    """Steps that all hold one content."""
+    line, name = content(data)
+    fields = {key: {**node, "at": name} for key, node in fields.items()}
+    own = {"step_number": 1, "timing": None} if step == "ActionStep" else {}
+    records = [{**RECORD, "index": n, "step": step, "fields": {**own, **fields}} for n in range(times)]
+    return b"".join(lines(line, *records))
+
+
+def unfolding(kind: str) -> bytes:
+    """A text of values of which each holds the one before it twice."""
+    more = [[n, {"$": kind, "v": [ref(n + 1), ref(n + 1), None]}] for n in range(1, 60)]
+    name = {"$": "graph", "root": {"$": "ref", "n": 1}, "more": [*more, [60, 1]]}
+    return step(None, tool_calls=[{"$": "ToolCall", "name": name, "arguments": "x", "id": "1"}])
 
 
 def doubled_messages() -> bytes:
@@ -140,6 +177,18 @@ HOSTILE = {
     "an image that is an address": lambda: step({"$": "AgentImage", "v": "http://127.0.0.1:9/x.png"}),
     "a pattern that prints itself": lambda: step({"$": "pattern", "v": "a", "flags": 128}),
     "a step beside a class": lambda: step(None, tool_calls=[{"$": "ToolCall", **CLASSES, "dict": 1}]),
+}  # fmt: skip
+
+# ranges, and what else is larger than what says so
+HOSTILE |= {
+    "a range of images": lambda: step(1, observations_images={"$": "range", "v": [0, 10**10, 1]}),
+    "a task with a range of images": lambda: b"".join(lines({"index": 0, "step": "TaskStep", "version": 1, "fields": {"task": "t", "task_images": {"$": "range", "v": [0, 10**10, 1]}}})),  # noqa: E501
+    "a range of images that has no length": lambda: step(1, observations_images={"$": "range", "v": [0, large(2**80), 1]}),  # noqa: E501
+    "the bytes of one content as images": lambda: alike(bytes(5_000_000), observations_images={"$": "bytes"}),
+    "the bytes of one content as a task": lambda: alike(bytes(5_000_000), step="TaskStep", task={"$": "bytes"}),
+    "slices that unfold": lambda: unfolding("slice"),
+    "an array of lists that unfold": lambda: step(None, tool_calls={"$": "graph", "root": [{"$": "ToolCall", "name": {"$": "ndarray", "shape": [1], "dtype": "O", "v": [ref()]}, "id": "1", "arguments": "x"}], "more": shared(None)["more"]}),  # noqa: E501
+    "a column of lists that unfold": lambda: step(None, tool_calls={"$": "graph", "root": [{"$": "ToolCall", "name": {**series(), "v": ["numpy", {"$": "ndarray", "shape": [1], "dtype": "O", "v": [ref()]}], "index": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}}, "id": "1", "arguments": "x"}], "more": shared(None)["more"]}),  # noqa: E501
 }  # fmt: skip
 
 CHILD = """
