@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from smolagents_memory.codec.allowance import Allowance, allowance_of
-from smolagents_memory.codec.graph import Node
+from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.lazily import np, pd
 from smolagents_memory.codec.measures import count_of
-from smolagents_memory.codec.values import new_decoder
 
 
 _SEQUENCES = (list, tuple, set, frozenset, deque)
@@ -20,15 +18,6 @@ _ESCAPED = 4  # letters for a byte
 _LEAVES = frozenset((int, float, bool, type(None)))
 _AT_ONCE = 1_000
 _IMAGE = 256  # what a message holds of each image, besides the image
-
-
-def decode_shown(node: Node, blobs: Mapping[str, bytes]) -> Any:
-    """The value of a node that will be shown as text."""
-    decoder = new_decoder(blobs)
-    value = decoder.decode(node)
-    if decoder.refs:
-        check_unfolding([value], allowance_of(blobs))
-    return value
 
 
 def check_images(images: Any, allowance: Allowance) -> None:

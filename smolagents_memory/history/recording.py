@@ -12,7 +12,7 @@ from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.blobs import Blobs, LoadedBlobs
 from smolagents_memory.codec.encoding import INPUTS, decode_step, step_record
 from smolagents_memory.codec.registry import attributes
-from smolagents_memory.codec.unfolding import decode_shown
+from smolagents_memory.codec.values import decode_shown
 from smolagents_memory.history.message_writing import MessageWriter
 from smolagents_memory.history.messages import MessageReader
 

@@ -98,9 +98,40 @@ def series(**more: Any) -> dict[str, Any]:
 
 
 def copies() -> bytes:
-    line, name = content(bytes(5_000_000))
+    line, name = content(bytes(2_000_000))
     many = [{"$": "bytearray", "at": name} for _ in range(2_000)]
     return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "action_output": many}}))
+
+
+def neighbours(bits: int) -> tuple[int, int]:
+    """Of two such numbers it takes longest to say what both can be divided by."""
+    one, other = 1, 1
+    while one.bit_length() < bits:
+        one, other = other, one + other
+    return one, other
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def noted_images() -> bytes:
+    """Images of one pixel, with notes that are unpacked each time the content is opened."""
+    notes = [chunk(b"zTXt", b"k%d\0\0" % n + zlib.compress(bytes(1 << 20), 9)) for n in range(60)]
+    head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", bytes([0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]))
+    line, name = content(head + b"".join(notes) + chunk(b"IDAT", zlib.compress(bytes(2))) + chunk(b"IEND", b""))
+    node = {"$": "image", "mode": "L", "size": [1, 1], "format": "png", "at": name}
+    made = [{**node, "transparency": each} for each in range(3_000)]
+    return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "observations_images": made}}))
+
+
+def text(letters: int) -> dict[str, Any]:
+    return {"$": "str", "b64": base64.b64encode(b"a/" * (letters // 2)).decode()}
+
+
+def sound(text: Any) -> dict[str, Any]:
+    body = {"base": "str", "body": text, "attributes": {}}
+    return {"$": "sub", "c": "smolagents.agent_types:AgentAudio", "v": body}
 
 
 def alike(data: bytes, *, step: str = "ActionStep", times: int = 100, **fields: dict[str, Any]) -> bytes:
@@ -185,10 +216,22 @@ HOSTILE |= {
     "a task with a range of images": lambda: b"".join(lines({"index": 0, "step": "TaskStep", "version": 1, "fields": {"task": "t", "task_images": {"$": "range", "v": [0, 10**10, 1]}}})),  # noqa: E501
     "a range of images that has no length": lambda: step(1, observations_images={"$": "range", "v": [0, large(2**80), 1]}),  # noqa: E501
     "the bytes of one content as images": lambda: alike(bytes(5_000_000), observations_images={"$": "bytes"}),
-    "the bytes of one content as a task": lambda: alike(bytes(5_000_000), step="TaskStep", task={"$": "bytes"}),
+    "the bytes of one content as a task": lambda: alike(bytes(1_000_000), step="TaskStep", times=400, task={"$": "bytes"}),
     "slices that unfold": lambda: unfolding("slice"),
     "an array of lists that unfold": lambda: step(None, tool_calls={"$": "graph", "root": [{"$": "ToolCall", "name": {"$": "ndarray", "shape": [1], "dtype": "O", "v": [ref()]}, "id": "1", "arguments": "x"}], "more": shared(None)["more"]}),  # noqa: E501
     "a column of lists that unfold": lambda: step(None, tool_calls={"$": "graph", "root": [{"$": "ToolCall", "name": {**series(), "v": ["numpy", {"$": "ndarray", "shape": [1], "dtype": "O", "v": [ref()]}], "index": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}}, "id": "1", "arguments": "x"}], "more": shared(None)["more"]}),  # noqa: E501
+    "one fraction many times": lambda: step(again([large(each) for each in neighbours(199_990)], {"$": "Fraction", "v": [ref(1), ref(2)]}, 1_000)),  # noqa: E501
+    "ranges of many digits": lambda: step(again([large(7**1_400_000), large(3**1_100_000)], {"$": "range", "v": [0, ref(1), ref(2)]}, 20)),  # noqa: E501
+    "an image with notes, many times": noted_images,
+    "an image of nothing but rows": lambda: step({"$": "image", "mode": "L", "size": [0, 50_000_000], "format": "zlib", "b64": ""}),  # noqa: E501
+    "a masked array of nothing": lambda: step({"$": "ndarray", "masked": [rows(0, "<U100000000", b""), rows(0, "|b1", b""), "x"]}),  # noqa: E501
+    "a type that unfolds": lambda: step({"$": "graph", "root": {"$": "dtype", "v": ref()}, "more": shared(None)["more"]}),  # noqa: E501
+    "one text as many": lambda: step(again([text(2_000_000)], {"$": "AgentText", "v": ref()}, 1_000)),
+    "one text as many sounds": lambda: step(again([text(2_000_000)], sound(ref()), 1_000)),
+    "the texts of many sounds are one": lambda: step(again([{"base": "str", "body": "a" * 2_000_000, "attributes": {}}], {**sound(""), "v": ref()}, 1_000)),  # noqa: E501
+    "one text as many paths": lambda: step(again([text(2_000_000)], {"$": "path", "c": "PurePosixPath", "v": ref()}, 100)),  # noqa: E501
+    "an error of a range": lambda: step({"$": "error", "c": ["builtins:SyntaxError"], "args": ["m", {"$": "range", "v": [0, 10**10, 1]}], "attributes": {}}),  # noqa: E501
+    "an error of one array, many times": lambda: step(again([{"$": "bytearray", "b64": "AAAA" * 500_000}], {"$": "error", "c": ["builtins:UnicodeDecodeError"], "args": ["utf8", ref(), 0, 1, "m"], "attributes": {}}, 1_000)),  # noqa: E501
 }  # fmt: skip
 
 CHILD = """
@@ -198,8 +241,8 @@ from smolagents_memory._errors import SmolagentsMemoryError
 warnings.simplefilter("ignore")
 grown = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 900_000_000
 resource.setrlimit(resource.RLIMIT_AS, (grown, grown))
-resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 for path in sys.argv[1:]:
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 12, resource.RLIM_INFINITY))
     try:
         smolagents_memory.load_memory(path)
     except SmolagentsMemoryError as error:
@@ -214,11 +257,12 @@ def test_a_load_is_in_proportion_to_the_bytes_whatever_they_say(tmp_path: Path) 
     for number, make in enumerate(HOSTILE.values()):
         (tmp_path / f"{number}.jsonl").write_bytes(make())
     paths = [str(tmp_path / f"{number}.jsonl") for number in range(len(HOSTILE))]
-    child = subprocess.run([sys.executable, "-c", CHILD, *paths], capture_output=True, text=True, timeout=120)
+    child = subprocess.run([sys.executable, "-c", CHILD, *paths], capture_output=True, text=True, timeout=240)
     told = dict(zip(HOSTILE, child.stdout.splitlines(), strict=False))
     assert child.returncode == 0, (list(HOSTILE)[len(told)], child.stderr[-2000:])
     assert [name for name, line in told.items() if line.endswith("loaded")] == []
     assert all("FileError" in line for line in told.values())
+    assert [name for name, line in told.items() if "MemoryError" in line or "memory than there is" in line] == []
 
 
 @pytest.mark.slow
