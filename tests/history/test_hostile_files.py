@@ -11,6 +11,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -101,6 +102,38 @@ def copies() -> bytes:
     line, name = content(bytes(2_000_000))
     many = [{"$": "bytearray", "at": name} for _ in range(2_000)]
     return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "action_output": many}}))
+
+
+def column(values: list[Any], count: int = 1) -> dict[str, Any]:
+    return series(v=values, index={"$": "pd.Index", "range": [0, count, 1], "names": [None]})
+
+
+def levels(codes: dict[str, Any]) -> dict[str, Any]:
+    return {"$": "pd.Index", "levels": [["numpy", ZERO]], "codes": [codes], "names": [None]}
+
+
+def frame(wide: int, values: list[Any], count: int = 100_000) -> dict[str, Any]:
+    index, columns = ({"$": "pd.Index", "range": [0, each, 1], "names": [None]} for each in (count, wide))
+    return {"$": "pd.DataFrame", "index": index, "columns": columns, "v": [values] * wide}
+
+
+def categories(dtype: str, data: bytes) -> dict[str, Any]:
+    values = {
+        "$": "pd.Index",
+        "v": ["numpy", rows(len(data) // np.dtype(dtype).itemsize, dtype, data)],
+        "names": [None],
+    }
+    return {"$": "pd.Index", "v": ["category", rows(1), values, False], "names": [None]}
+
+
+def alike_hashes(count: int) -> Any:
+    """Numbers of which pandas' hash, (n >> 33) ^ n ^ (n << 11) in 32 bits, is the same."""
+    high = np.random.default_rng(1).permutation(count).astype(np.uint64) << np.uint64(33)
+    low, wanted = np.zeros(count, np.uint64), high >> np.uint64(33)
+    for bit in map(np.uint64, range(32)):
+        below = low << np.uint64(11)
+        low |= (wanted ^ below) & (np.uint64(1) << bit)
+    return (high | low).view(np.int64)
 
 
 def neighbours(bits: int) -> tuple[int, int]:
@@ -216,7 +249,7 @@ HOSTILE |= {
     "a task with a range of images": lambda: b"".join(lines({"index": 0, "step": "TaskStep", "version": 1, "fields": {"task": "t", "task_images": {"$": "range", "v": [0, 10**10, 1]}}})),  # noqa: E501
     "a range of images that has no length": lambda: step(1, observations_images={"$": "range", "v": [0, large(2**80), 1]}),  # noqa: E501
     "the bytes of one content as images": lambda: alike(bytes(5_000_000), observations_images={"$": "bytes"}),
-    "the bytes of one content as a task": lambda: alike(bytes(1_000_000), step="TaskStep", times=400, task={"$": "bytes"}),
+    "the bytes of one content as a task": lambda: alike(bytes(1_000_000), step="TaskStep", times=400, task={"$": "bytes"}),  # noqa: E501
     "slices that unfold": lambda: unfolding("slice"),
     "an array of lists that unfold": lambda: step(None, tool_calls={"$": "graph", "root": [{"$": "ToolCall", "name": {"$": "ndarray", "shape": [1], "dtype": "O", "v": [ref()]}, "id": "1", "arguments": "x"}], "more": shared(None)["more"]}),  # noqa: E501
     "a column of lists that unfold": lambda: step(None, tool_calls={"$": "graph", "root": [{"$": "ToolCall", "name": {**series(), "v": ["numpy", {"$": "ndarray", "shape": [1], "dtype": "O", "v": [ref()]}], "index": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}}, "id": "1", "arguments": "x"}], "more": shared(None)["more"]}),  # noqa: E501
@@ -232,6 +265,16 @@ HOSTILE |= {
     "one text as many paths": lambda: step(again([text(2_000_000)], {"$": "path", "c": "PurePosixPath", "v": ref()}, 100)),  # noqa: E501
     "an error of a range": lambda: step({"$": "error", "c": ["builtins:SyntaxError"], "args": ["m", {"$": "range", "v": [0, 10**10, 1]}], "attributes": {}}),  # noqa: E501
     "an error of one array, many times": lambda: step(again([{"$": "bytearray", "b64": "AAAA" * 500_000}], {"$": "error", "c": ["builtins:UnicodeDecodeError"], "args": ["utf8", ref(), 0, 1, "m"], "attributes": {}}, 1_000)),  # noqa: E501
+    "an item as large as it is called": lambda: step(column(["extension", "S400000000", ["x"]])),
+    "a category of cells": lambda: step(column(["extension", "category", [int(each) for each in alike_hashes(50_000)]], 50_000)),  # noqa: E501
+    "levels of a range": lambda: step(levels({"$": "pd.Index", "range": [0, 200_000_000, 1], "names": [None]})),
+    "levels of a range of Python's": lambda: step(levels({"$": "range", "v": [0, 10**10, 1]})),
+    "a frame of one column": lambda: step(again([rows(100_000)], frame(800, ["numpy", ref()]), 1)),
+    "the cells of many columns are one": lambda: step(again([[1] * 50_000], frame(800, ["extension", "Int64", ref()], 50_000), 1)),  # noqa: E501
+    "days that are worked out from many texts": lambda: step(again([["2024-01-01 10:00"] * 20_000], column(["extension", "period[D]", ref()], 20_000), 200)),  # noqa: E501
+    "categories of one hash": lambda: step(categories("<i8", alike_hashes(100_000).tobytes())),
+    "complex categories of one hash": lambda: step(categories("<c16", np.repeat(np.random.default_rng(1).permutation(100_000) + 1.0, 2).tobytes())),  # noqa: E501
+    "objects as categories of one hash": lambda: step({"$": "pd.Index", "v": ["category", rows(1), {"$": "pd.Index", "v": ["numpy", {"$": "ndarray", "shape": [60_000], "dtype": "O", "v": [large(n << 32 | n) for n in np.random.default_rng(1).permutation(60_000).tolist()]}], "names": [None]}, False], "names": [None]}),  # noqa: E501
 }  # fmt: skip
 
 CHILD = """
