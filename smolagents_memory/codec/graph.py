@@ -18,7 +18,7 @@ from typing import Any
 from smolagents_memory._errors import DecodeError, OversizedError
 from smolagents_memory.codec.allowance import allowance_of
 from smolagents_memory.codec.blobs import Blobs
-from smolagents_memory.codec.keys import Hashes, Weights, check_hashes, is_simple
+from smolagents_memory.codec.keys import Hashes, Weights, check_hashes, compared, is_simple
 
 
 Node = Any  # plain JSON
@@ -191,6 +191,7 @@ class Decoder:
         self.unknown: list[str] = []
         self.refs = 0  # to what is shared
         self._weights = Weights(self._parts_of_key)
+        self._compared = Weights(self._parts_of_key, compared)
         self._readers = readers
         self._known: dict[int, Any] = {}
         self._fixes: list[Callable[[], object]] = []
@@ -270,7 +271,7 @@ class Decoder:
 
     def keyed(self, pairs: Iterable[Any]) -> Iterator[tuple[Any, Node]]:
         """The entries of a dict whose keys are nodes too."""
-        hashes = Hashes()
+        hashes = Hashes(self._meet)
         for key, item in pairs:
             found = self.key(self.value(key))
             hashes.add(found)
@@ -279,7 +280,7 @@ class Decoder:
     def keys(self, values: Iterable[Any]) -> list[Any]:
         """The members of a set."""
         found = list(map(self.key, values))
-        check_hashes(found)
+        check_hashes(found, self._meet)
         return found
 
     def key(self, value: Any) -> Any:
@@ -290,6 +291,12 @@ class Decoder:
             if weight > _LIGHT:
                 self.allowance.take(16 * weight, f"a key of {weight} parts")
         return value
+
+    def _meet(self, key: Any, alike: list[Any]) -> None:
+        """A key is compared with those that have the same hash."""
+        weight = sum(map(self._compared.of, alike)) + len(alike) * self._compared.of(key)
+        if weight > _LIGHT * len(alike):
+            self.allowance.take(16 * weight, "so many keys of the same hash")
 
     def _parts_of_key(self, value: Any) -> Any:
         """What the hash of a key is made of."""

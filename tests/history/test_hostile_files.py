@@ -275,6 +275,10 @@ HOSTILE |= {
     "categories of one hash": lambda: step(categories("<i8", alike_hashes(100_000).tobytes())),
     "complex categories of one hash": lambda: step(categories("<c16", np.repeat(np.random.default_rng(1).permutation(100_000) + 1.0, 2).tobytes())),  # noqa: E501
     "objects as categories of one hash": lambda: step({"$": "pd.Index", "v": ["category", rows(1), {"$": "pd.Index", "v": ["numpy", {"$": "ndarray", "shape": [60_000], "dtype": "O", "v": [large(n << 32 | n) for n in np.random.default_rng(1).permutation(60_000).tolist()]}], "names": [None]}, False], "names": [None]}),  # noqa: E501
+    "an int and a decimal that are the same": lambda: step(again([large(10**300_000), {"$": "Decimal", "v": "1" + "0" * 300_000}], {"$": "set", "v": [ref(1), ref(2)]}, 100)),  # noqa: E501
+    "two paths that are the same": lambda: step(again([{"$": "path", "c": "PurePosixPath", "v": text(3_000_000)}] * 2, {"$": "set", "v": [ref(1), ref(2)]}, 10_000)),  # noqa: E501
+    "two texts that are the same": lambda: step(again([text(10_000_000)] * 2, {"$": "set", "v": [ref(1), ref(2)]}, 50_000)),  # noqa: E501
+    "a long decimal in 20,000 sets": lambda: step(hashed_anew({"$": "Decimal", "v": "7" * 300_000})),
 }  # fmt: skip
 
 CHILD = """
