@@ -17,7 +17,7 @@ from smolagents_memory.codec.blobs import Blobs, embed_blobs, extract_blobs
 from smolagents_memory.codec.graph import Node
 from smolagents_memory.codec.objects import STEP_CLASSES, check_names, defaults
 from smolagents_memory.codec.registry import attributes, class_name, registry
-from smolagents_memory.codec.unfolding import check_unfolding
+from smolagents_memory.codec.unfolding import check_images, check_unfolding
 from smolagents_memory.codec.values import new_decoder, new_encoder, warn_of_losses
 from smolagents_memory.steps.kinds import kind_of
 
@@ -122,6 +122,8 @@ def build_step(name: str, fields: Node, shown: Node, blobs: Mapping[str, bytes])
     check_names(cls, values)
     known = {**defaults(cls), **values} if dataclasses.is_dataclass(cls) else values
     built: MemoryStep = decoder.fill_attributes(object.__new__(cls), iter(known.items()))
+    kind = kind_of(built)
+    check_images(values.get(kind.images or ""), decoder.allowance)
     if decoder.refs:
-        check_unfolding([values.get(name) for name in kind_of(built).shown], decoder.allowance)
+        check_unfolding([values.get(name) for name in kind.shown], decoder.allowance)
     return built

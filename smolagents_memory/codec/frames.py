@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Any
 
+from smolagents_memory.codec.columns import check_distinct, read_cells, read_column, take_rows
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
-from smolagents_memory.codec.lazily import np, pd
+from smolagents_memory.codec.lazily import pd
 from smolagents_memory.codec.python_types import of_kind, zone_name
-
-
-# what pandas calls its own types of columns: no zone stands in it, which could be a path
-_SCALARS = (str, int, float, bool, type(None))
-_EXTENSION = re.compile(r"(?!datetime)[A-Za-z0-9_]{1,40}(\[[A-Za-z0-9_ ,.\-]{0,60}\])?")
 
 
 def _write_column(encoder: Encoder, values: Any, depth: int) -> list[Node]:
@@ -41,42 +36,15 @@ def _zone(encoder: Encoder, zone: Any, depth: int) -> Node:
 def _read_column(decoder: Decoder, node: list[Node]) -> Any:
     kind, parts = node[0], node[1:]
     if kind == "category":
-        codes, categories, ordered = (decoder.value(part) for part in parts)
-        _check_column(codes)
-        _distinct(decoder, categories)
+        codes, categories, ordered = read_column(decoder, parts[0], "iu"), *map(decoder.value, parts[1:])
+        check_distinct(decoder, categories)
         return pd.Categorical.from_codes(codes, categories=categories, ordered=ordered)
     if kind == "zoned":
-        naive, zone = (decoder.value(part) for part in parts)
-        return pd.DatetimeIndex(_check_column(naive)).tz_localize("UTC").tz_convert(_read_zone(zone)).array
+        naive, zone = read_column(decoder, parts[0], "M"), decoder.value(parts[1])
+        return pd.DatetimeIndex(naive).tz_localize("UTC").tz_convert(_read_zone(zone)).array
     if kind == "extension":
-        if not isinstance(parts[0], str) or not _EXTENSION.fullmatch(parts[0]):
-            raise ValueError(f"a column of {str(parts[0])[:40]!r}")
-        return pd.array(_cells(decoder.value(parts[1])), dtype=parts[0])
-    return _check_column(decoder.value(parts[0]))
-
-
-def _cells(cells: Any) -> list[Any]:
-    """Cells that are texts or numbers: of a list pandas would write out the text, however often it holds another."""
-    kinds = {type(cell) for cell in of_kind(cells, list)}
-    if not all(kind in _SCALARS or issubclass(kind, (np.number, np.bool_)) for kind in kinds):
-        raise ValueError("a column with a cell that is none")
-    found: list[Any] = cells
-    return found
-
-
-def _check_column(column: Any) -> Any:
-    """A column that is one, of so many rows as it has: pandas would make a single value as long as the index."""
-    if type(column) is not np.ndarray or column.ndim != 1:
-        raise ValueError("a column that is no array")
-    return column
-
-
-def _distinct(decoder: Decoder, values: Any) -> None:
-    """What pandas looks up by its hash."""
-    if not isinstance(values, pd.Index):
-        raise ValueError("categories that are no index")
-    if values.dtype == object:
-        decoder.keys(values.tolist())
+        return read_cells(decoder, *parts)
+    return read_column(decoder, parts[0])
 
 
 def _read_zone(zone: Any) -> Any:
@@ -104,10 +72,11 @@ def _read_index(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
     if "levels" in node:
         levels = [_index_of(_read_column(decoder, level)) for level in node["levels"]]
         for level in levels:
-            _distinct(decoder, level)
-        return pd.MultiIndex(levels, [decoder.value(code) for code in node["codes"]], names=names)
+            check_distinct(decoder, level)
+        return pd.MultiIndex(levels, [read_column(decoder, code, "iu") for code in node["codes"]], names=names)
     index = _index_of(_read_column(decoder, node["v"])).rename(names[0])
     if "freq" in node:
+        take_rows(decoder, index, "times, one after the other")
         index.freq = of_kind(node["freq"], str)[:40]
     return index
 

@@ -14,10 +14,10 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
-from smolagents_memory._errors import DecodeError
+from smolagents_memory._errors import DecodeError, OversizedError
 from smolagents_memory.codec.allowance import allowance_of
 from smolagents_memory.codec.blobs import Blobs
-from smolagents_memory.codec.keys import Weights, check_hashes, is_simple
+from smolagents_memory.codec.keys import Weights, check_hashes, compared, is_simple
 from smolagents_memory.codec.later import Later, NotYet, really
 from smolagents_memory.codec.slots import put
 
@@ -174,6 +174,7 @@ class Decoder:
         self.unknown: list[str] = []
         self.refs = 0  # to what is shared
         self._weights = Weights(self._parts_of_key)
+        self._compared = Weights(self._parts_of_key, compared)
         self._readers = readers
         self._known: dict[int, Any] = {}
         self._open: set[int] = set()  # ids of what others can refer to already, while parts of it are missing
@@ -195,6 +196,8 @@ class Decoder:
             raise
         except RecursionError:
             raise DecodeError("this record is nested deeper than anything that this package writes") from None
+        except MemoryError:
+            raise OversizedError("this record takes more memory than there is") from None
         except Exception as error:
             raise DecodeError(f"a malformed record: {type(error).__name__}: {str(error)[:200]}") from error
 
@@ -298,7 +301,7 @@ class Decoder:
     def keys(self, values: Iterable[Any]) -> list[Any]:
         """Keys or members that take no longer to hash than their number says; NotYet for one that may change."""
         found = list(map(self.key, values))
-        check_hashes(found)
+        check_hashes(found, self._meet)
         return found
 
     def key(self, value: Any) -> Any:
@@ -309,6 +312,12 @@ class Decoder:
             if weight > _LIGHT:
                 self.allowance.take(16 * weight, f"a key of {weight} parts")
         return value
+
+    def _meet(self, key: Any, alike: list[Any]) -> None:
+        """A key is compared with those that have the same hash."""
+        weight = sum(map(self._compared.of, alike)) + len(alike) * self._compared.of(key)
+        if weight > _LIGHT * len(alike):
+            self.allowance.take(16 * weight, "so many keys of the same hash")
 
     def _parts_of_key(self, value: Any) -> Any:
         """What the hash of a key is made of; NotYet where that is not all there, for it must never change again."""

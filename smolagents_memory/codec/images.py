@@ -13,9 +13,12 @@ from PIL import Image
 
 from smolagents_memory.codec.blobs import read_blob
 from smolagents_memory.codec.graph import Decoder, Encoder, Node
+from smolagents_memory.codec.python_types import read_copied
 
 
 _PLAIN = 16
+_NEEDED = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
+_ROW = 8  # bytes that an image holds of each of its rows, also of empty ones
 _PNG = {"1", "L", "LA", "RGB", "RGBA"}  # what PNG keeps as it is in every supported version of Pillow
 
 
@@ -73,7 +76,7 @@ def _made(decoder: Decoder, node: dict[str, Any]) -> Image.Image:
         allowed = "more than PIL.Image.MAX_IMAGE_PIXELS allows; raise that limit if the file is your own"
         raise ValueError(f"an image of {width} × {height} pixels: {allowed}")
     _take(decoder, width * height * _bytes_of_pixel(mode), node)
-    packed = read_blob(node, decoder.blobs)
+    packed = read_copied(decoder, node)
     image = _from_png(packed, mode, (width, height)) if node["format"] == "png" else None
     if image is None:
         expected = _byte_count(mode, width, height)
@@ -97,17 +100,29 @@ def _take(decoder: Decoder, size: int, node: dict[str, Any]) -> None:
     unpacked: set[str] = getattr(decoder.blobs, "unpacked", set())
     known = str(node.get("at"))
     width, height = node["size"]
+    decoder.allowance.take(_ROW * height, f"an image of {height} rows")
     packed = 1 if known in unpacked else _PLAIN
     unpacked.add(known)
     decoder.allowance.take(size, f"an image of {width} × {height} pixels", packed=packed)
 
 
 def _from_png(packed: bytes, mode: str, size: tuple[int, int]) -> Image.Image:
-    with Image.open(io.BytesIO(packed), formats=["PNG"]) as opened:
+    with Image.open(io.BytesIO(_bare(packed)), formats=["PNG"]) as opened:
         if opened.size != size or opened.mode != mode:
             raise ValueError(f"an image that should be {size} in {mode} is {opened.size} in {opened.mode}")
         opened.load()
         return Image.frombytes(mode, size, opened.tobytes())
+
+
+def _bare(packed: bytes) -> bytes:
+    """Only what the pixels of a PNG need: what notes unpack to is written nowhere, and Pillow unpacks it each time."""
+    kept, at = [packed[:8]], 8
+    while at + 12 <= len(packed):
+        end = at + 12 + int.from_bytes(packed[at : at + 4], "big")
+        if packed[at + 4 : at + 8] in _NEEDED:
+            kept.append(packed[at:end])
+        at = end
+    return b"".join(kept)
 
 
 def _byte_count(mode: str, width: int, height: int) -> int:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from fractions import Fraction
+from pathlib import PurePath
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.later import NotYet
+from smolagents_memory.codec.measures import division
 
 
 COLLIDING = 200  # so many keys of one hash are no chance
 _DEEPEST = 200  # what is nested deeper would end the process when it is hashed
 _SIMPLE = frozenset((str, bytes, float, bool, type(None)))
+_CONVERTED = 4  # bits that are gone through in the time in which a byte is made something of
 _SMALL = 1024  # bits of an int that is hashed in no time
 
 
@@ -28,44 +34,51 @@ class Weights:
     A part that is shared counts as often as it is met: so often it is hashed.
     """
 
-    def __init__(self, parts_of: Callable[[Any], Iterable[Any]]) -> None:
-        self._parts_of = parts_of
+    def __init__(self, parts_of: Callable[[Any], Iterable[Any]], size: Callable[[Any], int] | None = None) -> None:
+        self._parts_of, self._size = parts_of, size or _size
         self._known: dict[int, tuple[int, int, Any]] = {}  # weight, depth, and what it is of, kept alive
 
     def of(self, key: Any) -> int:
         """The weight of a key; DecodeError for one that would end the process."""
-        if id(key) not in self._known:
-            self._known.update(self._weigh(key))  # nothing of it where it cannot be weighed yet
-        weight, depth, _ = self._known[id(key)]
+        begun: list[int] = []
+        try:
+            weight, depth = self._weigh(key, begun)
+        except NotYet:  # it is weighed again when it is whole
+            for place in begun:
+                if not self._known[place][0]:
+                    del self._known[place]
+            raise
         if depth > _DEEPEST:
             raise DecodeError(f"a key that is nested {depth} deep")
         return weight
 
-    def _weigh(self, key: Any) -> dict[int, tuple[int, int, Any]]:
-        found: dict[int, tuple[int, int, Any]] = {}
-        before, pending = self._known, [(key, False)]
+    def _weigh(self, key: Any, begun: list[int]) -> tuple[int, int]:
+        known, pending = self._known, [(key, False)]
         while pending:
             each, ready = pending.pop()
-            if id(each) in before or found.get(id(each), (0,))[0]:
+            if known.get(id(each), (0,))[0]:
                 continue
             if ready:
-                inside = [before.get(id(part)) or found[id(part)] for part in self._parts_of(each)]
-                own = 1 + _size(each) // 64
-                depth = 1 + max((part[1] for part in inside), default=0)
-                found[id(each)] = (own + sum(part[0] for part in inside), depth, each)
-            elif id(each) in found:
+                inside = [known[id(part)] for part in self._parts_of(each)]
+                own = 1 + self._size(each) // 64
+                depth = 1 + max((found[1] for found in inside), default=0)
+                known[id(each)] = (own + sum(found[0] for found in inside), depth, each)
+            elif id(each) in known:
                 raise DecodeError("a key that holds itself")
             else:
-                found[id(each)] = (0, 0, each)
+                known[id(each)] = (0, 0, each)
+                begun.append(id(each))
                 pending.append((each, True))
                 pending += [(part, False) for part in self._parts_of(each)]
-        return found
+        return known[id(key)][:2]
 
 
 def _size(part: Any) -> int:
     """The bits of a part that Python goes through again with every hash."""
-    if type(part) is int:
-        return part.bit_length()
+    if isinstance(part, int):
+        return int.bit_length(part)
+    if type(part) is Decimal:
+        return sys.getsizeof(part)
     if type(part) is Fraction:
         return 8 * (part.numerator.bit_length() + part.denominator.bit_length())  # which it inverts
     if type(part) is range:
@@ -73,22 +86,43 @@ def _size(part: Any) -> int:
     return 16 * len(part.pattern) if type(part) is re.Pattern else 0
 
 
-class Hashes:
-    """The hashes of one container's keys: many that are the same would make it as slow as the square of its size."""
+def compared(part: Any) -> int:
+    """The bits of a part that Python goes through when it is compared: an int becomes a Decimal to meet one."""
+    if isinstance(part, int):
+        return _CONVERTED * division(part, part)
+    if type(part) is Fraction:
+        return compared(part.numerator) + compared(part.denominator)
+    if isinstance(part, (str, bytes)):
+        return 8 * len(part)
+    return 16 * len(str(part)) if isinstance(part, PurePath) else _size(part)
 
-    def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
+
+class Hashes:
+    """The hashes of one container's keys: many that are the same would make it as slow as the square of its size.
+
+    `meet` is told of each key that is compared, with those before it that have the same hash.
+    """
+
+    def __init__(self, meet: Callable[[Any, list[Any]], object]) -> None:
+        self._meet = meet
+        self._first: dict[int, Any] = {}
+        self._alike: dict[int, list[Any]] = {}
 
     def add(self, key: Any) -> None:
         """One more key."""
         value = hash(key)
-        count = self._counts[value] = self._counts.get(value, 0) + 1
-        if count > COLLIDING:
+        first = self._first.setdefault(value, key)
+        if first is key:
+            return
+        alike = self._alike.setdefault(value, [first])
+        if len(alike) >= COLLIDING:
             raise DecodeError(f"more than {COLLIDING} keys that have the same hash")
+        self._meet(key, alike)
+        alike.append(key)
 
 
-def check_hashes(keys: Iterable[Any]) -> None:
+def check_hashes(keys: Iterable[Any], meet: Callable[[Any, list[Any]], object]) -> None:
     """DecodeError where too many keys have the same hash."""
-    hashes = Hashes()
+    hashes = Hashes(meet)
     for key in keys:
         hashes.add(key)

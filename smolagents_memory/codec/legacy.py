@@ -32,6 +32,8 @@ def read_steps(dump: list[dict[str, Any]]) -> tuple[list[MemoryStep], list[str]]
     for index, data in enumerate(dump):
         try:
             steps.append(reader.step(data))
+        except MemoryError:
+            raise
         except Exception as error:  # noqa: BLE001 — anything may be in such a file; the other steps are kept
             reader.lose(f"step {index}, which cannot be read ({type(error).__name__}: {str(error)[:80]})")
     return steps, [loss if times == 1 else f"{loss} ({times} times)" for loss, times in reader.losses.items()]

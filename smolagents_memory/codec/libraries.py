@@ -12,6 +12,7 @@ from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.images import read_image, write_image
 from smolagents_memory.codec.lazily import np
 from smolagents_memory.codec.python_types import of_kind, read_copied
+from smolagents_memory.codec.unfolding import check_unfolding
 
 
 def write_array(encoder: Encoder, array: Any, depth: int) -> dict[str, Node]:
@@ -37,6 +38,8 @@ def read_array(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
         data, mask, fill = (decoder.value(part) for part in node["masked"])
         if not (type(data) is type(mask) is np.ndarray and data.shape == mask.shape and mask.dtype == bool):
             raise ValueError("a masked array whose parts do not fit")
+        size = data.nbytes + mask.nbytes + data.dtype.itemsize  # the last one for what fills its gaps
+        decoder.allowance.take(size, f"a masked array of {data.dtype}")
         return np.ma.MaskedArray(data, mask, fill_value=fill)
     shape = tuple(of_kind(each, int) for each in node["shape"])
     if node["dtype"] == "O":
@@ -45,9 +48,10 @@ def read_array(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
         for index, item in enumerate(node["v"]):
             array[index] = decoder.value(item)
         return target
-    dtype = _dtype(decoder.value(node["dtype"]))
+    dtype = _dtype(decoder, decoder.value(node["dtype"]))
     if dtype.hasobject:
         raise ValueError("an array of objects that pretends to be one of numbers")
+    decoder.allowance.take(dtype.itemsize, f"an array of {dtype}")  # as much as numpy makes at least
     data = read_copied(decoder, node)
     if not data:
         if 0 not in shape:
@@ -69,11 +73,12 @@ def _write_dtype(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
 
 
 def _read_dtype(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
-    return _dtype(decoder.value(node["v"]))
+    return _dtype(decoder, decoder.value(node["v"]))
 
 
-def _dtype(description: Any) -> Any:
+def _dtype(decoder: Decoder, description: Any) -> Any:
     """The dtype that numpy's own files describe so: texts, numbers, lists and tuples, and nothing else."""
+    check_unfolding([description], decoder.allowance)
     pending = [description]
     while pending:
         each = pending.pop()

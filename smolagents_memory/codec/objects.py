@@ -18,7 +18,7 @@ from smolagents_memory._errors import DecodeError
 from smolagents_memory._log import say_once
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.placeholders import NotKept, Unknown
-from smolagents_memory.codec.python_types import of_kind
+from smolagents_memory.codec.python_types import copied, is_shared, of_kind, take_copy
 from smolagents_memory.codec.registry import attributes, class_name, registry
 from smolagents_memory.steps.kinds import OWN_KINDS
 from smolagents_memory.upstream import AGENT_ERRORS
@@ -204,12 +204,15 @@ def _read_subclass(decoder: Decoder, node: dict[str, Any], define: Define) -> An
     base: Any = _BASES[of_kind(data["base"], str)]
     if cls is None or not issubclass(cls, base):
         return _unknown(decoder, node, data)
-    of_kind(data["body"], base)
+    body = of_kind(data["body"], base)
+    if is_shared(node["v"]) or TAG in node["v"] or is_shared(node["v"]["body"]):
+        take_copy(decoder, body)
+        decoder.keys(body if base in (set, frozenset, dict) else ())  # which are compared once more
     if base in (list, dict, set, bytearray):
         value = define(base.__new__(cls))
-        getattr(base, "extend" if base in (list, bytearray) else "update")(value, data["body"])
+        getattr(base, "extend" if base in (list, bytearray) else "update")(value, body)
     else:
-        value = base.__new__(cls, data["body"])
+        value = base.__new__(cls, body)
     held = of_kind(data["attributes"], dict)
     check_names(cls, held)
     if cls is agent_types.AgentAudio and held.get("_path") is not None:
@@ -224,6 +227,15 @@ def _agent_image(value: Any) -> Any:
 
 
 # -- errors --------------------------------------------------------------------------------------------------------
+
+
+# errors that go through their second argument, and what that may be: not a range, which is longer than what says so
+_TAKING_APART: tuple[type, ...] = (
+    SyntaxError,
+    UnicodeError,
+    *filter(None, [vars(builtins).get("BaseExceptionGroup")]),
+)
+_WHOLE = (str, bytes, bytearray, list, tuple)
 
 
 def _error_name(cls: type) -> str:
@@ -250,7 +262,9 @@ def _read_error(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
     if name != names[0]:
         decoder.unknown.append(names[0])
         say_once(f"an error of the class {names[0]}, which is not known here, came back as {name}")
-    arguments = [decoder.value(item) for item in node["args"]]
+    arguments = [copied(decoder, item) for item in node["args"]]
+    if issubclass(cls, _TAKING_APART) and not all(isinstance(each, _WHOLE) for each in arguments[1:2]):
+        raise ValueError(f"a {cls.__name__} of a {type(arguments[1]).__name__}")
     value = define(cls(*arguments) if cls.__module__ == "builtins" else cls.__new__(cls, *arguments))
     check_names(type(value), node["attributes"])
     return read_fields(decoder, value, node["attributes"])
@@ -278,7 +292,7 @@ READERS: dict[str, Read] = {
     **{name: _reader_of(cls) for name, cls in _UPSTREAM.items()},
     "role": lambda decoder, node, define: MessageRole(node["v"]),
     "not-kept": lambda decoder, node, define: NotKept(str(node["type"]), str(node.get("detail", ""))),
-    "AgentText": lambda decoder, node, define: agent_types.AgentText(of_kind(decoder.value(node["v"]), str)),
+    "AgentText": lambda decoder, node, define: agent_types.AgentText(of_kind(copied(decoder, node["v"]), str)),
     "AgentImage": lambda decoder, node, define: _agent_image(decoder.value(node["v"])),
     "value": _read_registered,
     "object": _read_dataclass,

@@ -17,12 +17,13 @@ from typing import Any
 
 from smolagents_memory.codec.blobs import read_blob
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
+from smolagents_memory.codec.measures import division, size_of
 from smolagents_memory.codec.ordering import order_of
 
 
 Define = Callable[[Any], Any]
 _ZONE = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
-_FRACTION_BITS = 200_000
+_PARTS_OF_PATH = 16  # bytes of lists of names that are made of a letter
 _BUILTINS = {cls.__name__: cls for cls in vars(builtins).values() if isinstance(cls, type)}
 
 
@@ -93,11 +94,34 @@ def _write_bytes(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     return encoder.blobs.node(bytes(value))
 
 
+def copied(decoder: Decoder, node: Node, times: int = 1) -> Any:
+    """The value of a node, of which something so many times as large is made: again and again where it is shared."""
+    value = decoder.value(node)
+    if is_shared(node):
+        take_copy(decoder, value, times)
+    return value
+
+
+def take_copy(decoder: Decoder, value: Any, times: int = 1) -> None:
+    """Something as large as this is made of what may have been used before."""
+    decoder.allowance.take(times * size_of(value), f"a copy of the same {type(value).__name__} again and again")
+
+
+def is_shared(node: Node) -> bool:
+    """Whether the value of a node may be that of others too; of whatever else is made of it, the bytes are here."""
+    return isinstance(node, dict) and (node.get("$") in ("ref", "def") or (node.get("$") == "bytes" and "at" in node))
+
+
 def read_copied(decoder: Decoder, node: dict[str, Any]) -> bytes:
     """Bytes of which a copy is made: of the same ones as often as they are named."""
     data = read_blob(node, decoder.blobs)
     decoder.allowance.take(len(data) if "at" in node else 0, "a copy of the same content again and again")
     return data
+
+
+def _read_bytes(decoder: Decoder, node: dict[str, Any], define: Define) -> bytes:
+    decoder.refs += "at" in node  # shared with whatever else names this content
+    return read_blob(node, decoder.blobs)
 
 
 def _write_pattern(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
@@ -147,7 +171,7 @@ def _read_timezone(decoder: Decoder, node: dict[str, Any], define: Define) -> dt
 
 
 def _read_path(decoder: Decoder, node: dict[str, Any], define: Define) -> PurePath:
-    wanted, text = node["c"], of_kind(decoder.value(node["v"]), str)
+    wanted, text = node["c"], of_kind(copied(decoder, node["v"], _PARTS_OF_PATH), str)
     if wanted == type(Path()).__name__:
         return Path(text)
     return PureWindowsPath(text) if "Windows" in wanted else PurePosixPath(text)
@@ -166,10 +190,14 @@ def zone_name(name: Any) -> str:
     return name
 
 
-def _fraction(numerator: int, denominator: int) -> Fraction:
-    if min(numerator.bit_length(), denominator.bit_length()) > _FRACTION_BITS:
-        raise ValueError("a fraction of more digits than can be shortened in time")
+def _fraction(decoder: Decoder, numerator: int, denominator: int) -> Fraction:
+    decoder.allowance.take(division(numerator, denominator), "a fraction of so many digits, which is shortened")
     return Fraction(numerator, denominator)
+
+
+def _range(decoder: Decoder, start: int, stop: int, step: int) -> range:
+    decoder.allowance.take(division(stop - start, step), "a range of so many digits, which is divided into steps")
+    return range(start, stop, step)
 
 
 def _read_pattern(decoder: Decoder, node: dict[str, Any], define: Define) -> re.Pattern[Any]:
@@ -190,9 +218,14 @@ def _text(write: Callable[[Any], Node], read: Callable[[Any], Any]) -> tuple[Wri
 
 def _of(parts: Callable[[Any], tuple[Any, ...]], build: Callable[..., Any], *kinds: type) -> tuple[Write, Read]:
     """How a value is written and read that is made from its parts, all of them of these very classes."""
+    return _measured(parts, lambda decoder, *found: build(*found), *kinds)
+
+
+def _measured(parts: Callable[[Any], tuple[Any, ...]], build: Callable[..., Any], *kinds: type) -> tuple[Write, Read]:
+    """The same for what takes more the larger its parts are: what builds it is given the decoder too."""
 
     def read(decoder: Decoder, node: dict[str, Any], define: Define) -> Any:
-        return build(*(of_kind(decoder.value(part), *kinds) for part in node["v"]))
+        return build(decoder, *(of_kind(decoder.value(part), *kinds) for part in node["v"]))
 
     return lambda encoder, value, depth: {"v": _items(encoder, parts(value), depth)}, read
 
@@ -206,7 +239,7 @@ _FORMS: dict[type, tuple[str, Write, Read]] = {
     tuple: ("tuple", write_items, _frozen(tuple)),
     set: ("set", _write_set, _read_set),
     frozenset: ("frozenset", _write_set, _read_frozenset),
-    bytes: ("bytes", _write_bytes, lambda decoder, node, define: read_blob(node, decoder.blobs)),
+    bytes: ("bytes", _write_bytes, _read_bytes),
     bytearray: ("bytearray", _write_bytes, lambda decoder, node, define: bytearray(read_copied(decoder, node))),
     complex: ("complex", *_of(lambda value: (value.real, value.imag), complex, float, int)),
     OrderedDict: ("OrderedDict", _write_pairs, _read_mapping),
@@ -223,9 +256,9 @@ _FORMS: dict[type, tuple[str, Write, Read]] = {
     dt.timezone: ("timezone", _write_timezone, _read_timezone),
     zoneinfo.ZoneInfo: ("zone", *_text(_zone_name, lambda name: zoneinfo.ZoneInfo(zone_name(name)))),
     Decimal: ("Decimal", *_text(str, Decimal)),
-    Fraction: ("Fraction", *_of(lambda value: (value.numerator, value.denominator), _fraction, int)),
+    Fraction: ("Fraction", *_measured(lambda value: (value.numerator, value.denominator), _fraction, int)),
     uuid.UUID: ("UUID", *_text(str, uuid.UUID)),
-    range: ("range", *_of(lambda value: (value.start, value.stop, value.step), range, int)),
+    range: ("range", *_measured(lambda value: (value.start, value.stop, value.step), _range, int)),
     slice: (
         "slice",
         lambda encoder, value, depth: {"v": _items(encoder, (value.start, value.stop, value.step), depth)},

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from smolagents_memory.codec.allowance import Allowance, allowance_of
-from smolagents_memory.codec.graph import Node
-from smolagents_memory.codec.values import new_decoder
+from smolagents_memory.codec.allowance import Allowance
+from smolagents_memory.codec.lazily import np, pd
+from smolagents_memory.codec.measures import count_of
 
 
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 _VISIT = 64  # what a part costs each time it is shown
+_ESCAPED = 4  # letters for a byte
+_LEAVES = frozenset((int, float, bool, type(None)))
 _AT_ONCE = 1_000
+_IMAGE = 256  # what a message holds of each image, besides the image
 
 
-def decode_shown(node: Node, blobs: Mapping[str, bytes]) -> Any:
-    """The value of a node that will be shown as text."""
-    decoder = new_decoder(blobs)
-    value = decoder.decode(node)
-    if decoder.refs:
-        check_unfolding([value], allowance_of(blobs))
-    return value
+def check_images(images: Any, allowance: Allowance) -> None:
+    """OversizedError where a message of these holds more than the allowance: a range is an image for each number."""
+    allowance.take(_IMAGE * count_of(images), "a step of so many images")
 
 
 def check_unfolding(values: Iterable[Any], allowance: Allowance) -> None:
@@ -40,8 +40,8 @@ def check_unfolding(values: Iterable[Any], allowance: Allowance) -> None:
             continue
         visits += 1
         if isinstance(value, (str, bytes)):
-            visits += len(value) // _VISIT
-        elif id(value) not in path and (parts := _parts(value)):
+            visits += len(value) * (1 if isinstance(value, str) else _ESCAPED) // _VISIT
+        elif type(value) not in _LEAVES and id(value) not in path and (parts := _parts(value)):
             path.add(id(value))
             entered.append(id(value))
             pending.append(iter(parts))
@@ -57,4 +57,17 @@ def _parts(value: Any) -> Any:
         return list(value)
     if isinstance(value, BaseException):
         return [*value.args, *value.__dict__.values()]
-    return list(getattr(value, "__dict__", {}).values())
+    if isinstance(value, slice):
+        return [value.start, value.stop, value.step]
+    return _cells(value) or list(getattr(value, "__dict__", {}).values())
+
+
+def _cells(value: Any) -> list[Any]:
+    """The objects in an array, a column or a frame."""
+    if hasattr(sys.modules.get("numpy"), "ndarray") and isinstance(value, np.ndarray):
+        return list(value.ravel().tolist()) if value.dtype.kind == "O" else []
+    if not hasattr(sys.modules.get("pandas"), "DataFrame"):
+        return []
+    if isinstance(value, pd.DataFrame):
+        return [value.iloc[:, at] for at in range(value.shape[1])]
+    return value.tolist() if isinstance(value, (pd.Series, pd.Index)) and value.dtype.kind == "O" else []

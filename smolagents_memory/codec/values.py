@@ -12,6 +12,7 @@ from smolagents_memory.codec.blobs import Blobs, embed_blobs, extract_blobs
 from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.placeholders import not_kept_node
 from smolagents_memory.codec.registry import registry
+from smolagents_memory.codec.unfolding import check_unfolding
 
 
 def encode_value(value: Any, blobs: Blobs | None = None) -> Node:
@@ -41,6 +42,15 @@ def decode_value(node: Node, blobs: Mapping[str, bytes] | None = None) -> Any:
         except (KeyError, AttributeError, TypeError) as error:
             raise DecodeError(f"a malformed record: {error!r}") from error
     return new_decoder(blobs or {}).decode(node)
+
+
+def decode_shown(node: Node, blobs: Mapping[str, bytes]) -> Any:
+    """The value of a node that will be shown as text."""
+    decoder = new_decoder(blobs)
+    value = decoder.decode(node)
+    if decoder.refs:
+        check_unfolding([value], decoder.allowance)
+    return value
 
 
 def new_encoder(blobs: Blobs | None = None) -> Encoder:

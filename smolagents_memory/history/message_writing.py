@@ -54,6 +54,8 @@ class MessageWriter:
         """From now on, messages equal to what `step` shows are references to `reference`."""
         try:
             shown = render(step)
+        except MemoryError:
+            raise
         except Exception:  # noqa: BLE001 — a step of odd content; its messages are stored by content
             return
         self._shows[reference] = [index for index, message in enumerate(shown) if message is not None]

@@ -225,6 +225,8 @@ class MessageReader:
         """Tell what a step shows; later lists may refer to it."""
         try:
             self._shown[reference] = render(step)
+        except MemoryError:
+            raise OversizedError("the messages of this step take more memory than there is") from None
         except Exception:  # noqa: BLE001 — the writer could not render it either, and refers to none of it
             return
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from smolagents.memory import MemoryStep, SystemPromptStep
 
-from smolagents_memory._errors import DecodeError
+from smolagents_memory._errors import DecodeError, OversizedError
 from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.blobs import Blobs, LoadedBlobs
 from smolagents_memory.codec.encoding import INPUTS, decode_step, step_record
 from smolagents_memory.codec.registry import attributes
-from smolagents_memory.codec.unfolding import decode_shown
+from smolagents_memory.codec.values import decode_shown
 from smolagents_memory.history.message_writing import MessageWriter
 from smolagents_memory.history.messages import MessageReader
 
@@ -72,6 +72,8 @@ class StepReader:
                 inputs = self._messages.read(record["inputs"])
             except DecodeError:
                 raise
+            except MemoryError:
+                raise OversizedError("these input messages take more memory than there is") from None
             except Exception as error:
                 raise DecodeError(f"malformed input messages: {type(error).__name__}: {str(error)[:200]}") from error
             object.__setattr__(step, INPUTS, inputs)

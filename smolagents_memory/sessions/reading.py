@@ -17,7 +17,7 @@ from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.blobs import FetchedBlobs
 from smolagents_memory.codec.encoding import INPUTS, build_step
 from smolagents_memory.codec.placeholders import blob_names, spared
-from smolagents_memory.codec.unfolding import decode_shown
+from smolagents_memory.codec.values import decode_shown
 from smolagents_memory.database import tables
 from smolagents_memory.database.contents import read_blob
 from smolagents_memory.database.envelope import Spot, envelope_of, from_key
@@ -246,6 +246,7 @@ class Reader:
             for number, segment, has_inputs, fields in self._connection.execute(columns.where(c.number.in_(batch))):
                 try:
                     unpacked = self._envelope.unpack_bytes(fields, self._spot(number, "fields"))
+                    self.blobs.allowance.gain(len(unpacked))
                     self._records[number] = read_record(unpacked)
                     if has_inputs:
                         self._segments[number] = segment

@@ -22,6 +22,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -95,6 +96,7 @@ TEXTS += [
     "ns",
 ]
 TEXTS += ["ÿ\ud800".encode("utf-16", "surrogatepass").hex(), "(((((", "[\u0000-\uffff]", "__class__", "to_messages"]
+IMAGES = ["observations_images", "task_images"]
 NUMBERS = [0, 1, -1, 2, 3, 7, 64, 255, 2**31, 2**53, -(2**53), 10**12, 10**18, 0.5, -0.0, 1e308, 2**61 - 1, 10**40]
 
 
@@ -162,7 +164,7 @@ class Chance:
         if kind < 0.35:
             steps = [each for each in records if isinstance(each, dict) and "fields" in each]
             if steps:
-                name = chance.choice(["action_output", "tool_calls", "task", "error", "model_output_message"])
+                name = chance.choice(["action_output", "tool_calls", "task", "error", "model_output_message", *IMAGES])
                 made = self._trap(chance) if kind < 0.2 else self.node(chance, 0)
                 chance.choice(steps)["fields"][name] = chance.choice([made, [made]])
         for _ in range(chance.choice([0, 1, 1, 1, 2, 3, 8]) if kind < 0.35 else chance.choice([1, 1, 2, 3, 8])):
@@ -202,6 +204,8 @@ class Chance:
         more: list[Any] = [[n, [{"$": "ref", "n": n + 1}] * chance.choice([1, 2])] for n in range(1, deep)]
         more = [[n, {"$": kind, "v": each}] if chance.random() < 0.9 else [n, each] for n, each in more]
         graph = {"$": "graph", "root": {"$": kind, "v": [{"$": "ref", "n": 1}]}, "more": [*more, [deep, node]]}
+        array = partial(_empty_array, chance.choice([0, 1]))
+        again = {"$": chance.choice(["AgentText", "path", kind, "dtype"]), "c": "Path", "v": {"$": "ref", "n": 1}}
         traps: list[Callable[[], Any]] = [
             lambda: graph,
             lambda: {"$": "set", "v": [graph]},
@@ -218,6 +222,16 @@ class Chance:
             lambda: {"$": "Fraction", "v": [f"1e{large}"]},
             lambda: {"$": "Decimal", "v": f"1e{large}"},
             lambda: {"$": "range", "v": [0, large, 1]},
+            lambda: {"$": "Fraction", "v": [{"$": "int", "v": hex(7**deep)}, {"$": "int", "v": hex(3**deep)}]},
+            lambda: {"$": "ndarray", "masked": [array(f"<U{large}"), array("|b1"), node]},
+            lambda: {"$": "npscalar", "v": array(f"<U{large}")},
+            lambda: {"$": "pd.Series", "v": ["extension", f"{chance.choice('SUV')}{large}", [node]], "index": index},
+            lambda: {"$": "pd.Index", "levels": [["numpy", node]], "codes": [index], "names": [None]},
+            lambda: {"$": "pd.Index", "v": ["category", array("<i8"), index, False], "names": [None]},
+            lambda: {"$": "image", "mode": "L", "size": [0, large], "format": "zlib", "b64": ""},
+            lambda: {"$": "error", "c": ["builtins:SyntaxError"], "args": [node, {"$": "range", "v": [0, large, 1]}]},
+            lambda: {"$": "graph", "root": [{"$": "def", "n": 1, "v": graph}, *[again] * deep], "more": []},
+            lambda: {"$": "set", "v": [{"$": "int", "v": hex(10**deep)}, {"$": "Decimal", "v": f"1e{deep}"}]},
             lambda: {"$": "bytearray", "v": large},
         ]  # fmt: skip
         made = chance.choice(traps)()
@@ -261,6 +275,10 @@ class Chance:
                 [b"", b"\n", b'"', b"[", b"9" * 9, b"\x00"]
             )
         return bytes(changed)
+
+
+def _empty_array(rows: int, dtype: str) -> dict[str, Any]:
+    return {"$": "ndarray", "shape": [rows], "dtype": dtype, "order": "C", "b64": ""}
 
 
 def _record(line: bytes) -> Any:

@@ -11,6 +11,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -65,6 +66,27 @@ def images() -> bytes:
     return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "observations_images": made}}))
 
 
+def again(parts: list[Any], made: Any, times: int) -> dict[str, Any]:
+    """One value that is made of the same parts so many times: the first one is {"$": "ref", "n": 1}."""
+    first = [{"$": "def", "n": n, "v": part} for n, part in enumerate(parts, start=1)]
+    return {"$": "graph", "root": [first, *[made] * times], "more": []}
+
+
+def ref(n: int = 1) -> dict[str, Any]:
+    return {"$": "ref", "n": n}
+
+
+def large(value: int) -> dict[str, Any]:
+    return {"$": "int", "v": hex(value)}
+
+
+def rows(count: int, dtype: str = "<i8", data: bytes | None = None) -> dict[str, Any]:
+    """A column of so many rows."""
+    held = bytes(8 * count) if data is None else data
+    node = {"$": "ndarray", "shape": [count], "dtype": dtype, "order": "C"}
+    return {**node, "b64": base64.b64encode(held).decode()}
+
+
 def series(**more: Any) -> dict[str, Any]:
     index = {"$": "pd.Index", "range": [0, 10**8, 1], "names": [None]}
     return {
@@ -77,9 +99,88 @@ def series(**more: Any) -> dict[str, Any]:
 
 
 def copies() -> bytes:
-    line, name = content(bytes(5_000_000))
+    line, name = content(bytes(2_000_000))
     many = [{"$": "bytearray", "at": name} for _ in range(2_000)]
     return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "action_output": many}}))
+
+
+def column(values: list[Any], count: int = 1) -> dict[str, Any]:
+    return series(v=values, index={"$": "pd.Index", "range": [0, count, 1], "names": [None]})
+
+
+def levels(codes: dict[str, Any]) -> dict[str, Any]:
+    return {"$": "pd.Index", "levels": [["numpy", ZERO]], "codes": [codes], "names": [None]}
+
+
+def frame(wide: int, values: list[Any], count: int = 100_000) -> dict[str, Any]:
+    index, columns = ({"$": "pd.Index", "range": [0, each, 1], "names": [None]} for each in (count, wide))
+    return {"$": "pd.DataFrame", "index": index, "columns": columns, "v": [values] * wide}
+
+
+def categories(dtype: str, data: bytes) -> dict[str, Any]:
+    values = {
+        "$": "pd.Index",
+        "v": ["numpy", rows(len(data) // np.dtype(dtype).itemsize, dtype, data)],
+        "names": [None],
+    }
+    return {"$": "pd.Index", "v": ["category", rows(1), values, False], "names": [None]}
+
+
+def alike_hashes(count: int) -> Any:
+    """Numbers of which pandas' hash, (n >> 33) ^ n ^ (n << 11) in 32 bits, is the same."""
+    high = np.random.default_rng(1).permutation(count).astype(np.uint64) << np.uint64(33)
+    low, wanted = np.zeros(count, np.uint64), high >> np.uint64(33)
+    for bit in map(np.uint64, range(32)):
+        below = low << np.uint64(11)
+        low |= (wanted ^ below) & (np.uint64(1) << bit)
+    return (high | low).view(np.int64)
+
+
+def neighbours(bits: int) -> tuple[int, int]:
+    """Of two such numbers it takes longest to say what both can be divided by."""
+    one, other = 1, 1
+    while one.bit_length() < bits:
+        one, other = other, one + other
+    return one, other
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def noted_images() -> bytes:
+    """Images of one pixel, with notes that are unpacked each time the content is opened."""
+    notes = [chunk(b"zTXt", b"k%d\0\0" % n + zlib.compress(bytes(1 << 20), 9)) for n in range(60)]
+    head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", bytes([0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]))
+    line, name = content(head + b"".join(notes) + chunk(b"IDAT", zlib.compress(bytes(2))) + chunk(b"IEND", b""))
+    node = {"$": "image", "mode": "L", "size": [1, 1], "format": "png", "at": name}
+    made = [{**node, "transparency": each} for each in range(3_000)]
+    return b"".join(lines(line, {**RECORD, "fields": {"step_number": 1, "timing": None, "observations_images": made}}))
+
+
+def text(letters: int) -> dict[str, Any]:
+    return {"$": "str", "b64": base64.b64encode(b"a/" * (letters // 2)).decode()}
+
+
+def sound(text: Any) -> dict[str, Any]:
+    body = {"base": "str", "body": text, "attributes": {}}
+    return {"$": "sub", "c": "smolagents.agent_types:AgentAudio", "v": body}
+
+
+def alike(data: bytes, *, step: str = "ActionStep", times: int = 100, **fields: dict[str, Any]) -> bytes:
+    """Steps that all hold one content."""
+    line, name = content(data)
+    fields = {key: {**node, "at": name} for key, node in fields.items()}
+    own = {"step_number": 1, "timing": None} if step == "ActionStep" else {}
+    records = [{**RECORD, "index": n, "step": step, "fields": {**own, **fields}} for n in range(times)]
+    return b"".join(lines(line, *records))
+
+
+def unfolding(kind: str) -> bytes:
+    """A text of values of which each holds the one before it twice."""
+    more = [[n, {"$": kind, "v": [ref(n + 1), ref(n + 1), None]}] for n in range(1, 60)]
+    name = {"$": "graph", "root": {"$": "ref", "n": 1}, "more": [*more, [60, 1]]}
+    return step(None, tool_calls=[{"$": "ToolCall", "name": name, "arguments": "x", "id": "1"}])
 
 
 def doubled_messages() -> bytes:
@@ -142,6 +243,44 @@ HOSTILE = {
     "a step beside a class": lambda: step(None, tool_calls=[{"$": "ToolCall", **CLASSES, "dict": 1}]),
 }  # fmt: skip
 
+# ranges, and what else is larger than what says so
+HOSTILE |= {
+    "a range of images": lambda: step(1, observations_images={"$": "range", "v": [0, 10**10, 1]}),
+    "a task with a range of images": lambda: b"".join(lines({"index": 0, "step": "TaskStep", "version": 1, "fields": {"task": "t", "task_images": {"$": "range", "v": [0, 10**10, 1]}}})),  # noqa: E501
+    "a range of images that has no length": lambda: step(1, observations_images={"$": "range", "v": [0, large(2**80), 1]}),  # noqa: E501
+    "the bytes of one content as images": lambda: alike(bytes(5_000_000), observations_images={"$": "bytes"}),
+    "the bytes of one content as a task": lambda: alike(bytes(1_000_000), step="TaskStep", times=400, task={"$": "bytes"}),  # noqa: E501
+    "slices that unfold": lambda: unfolding("slice"),
+    "an array of lists that unfold": lambda: step(None, tool_calls={"$": "graph", "root": [{"$": "ToolCall", "name": {"$": "ndarray", "shape": [1], "dtype": "O", "v": [ref()]}, "id": "1", "arguments": "x"}], "more": shared(None)["more"]}),  # noqa: E501
+    "a column of lists that unfold": lambda: step(None, tool_calls={"$": "graph", "root": [{"$": "ToolCall", "name": {**series(), "v": ["numpy", {"$": "ndarray", "shape": [1], "dtype": "O", "v": [ref()]}], "index": {"$": "pd.Index", "range": [0, 1, 1], "names": [None]}}, "id": "1", "arguments": "x"}], "more": shared(None)["more"]}),  # noqa: E501
+    "one fraction many times": lambda: step(again([large(each) for each in neighbours(199_990)], {"$": "Fraction", "v": [ref(1), ref(2)]}, 1_000)),  # noqa: E501
+    "ranges of many digits": lambda: step(again([large(7**1_400_000), large(3**1_100_000)], {"$": "range", "v": [0, ref(1), ref(2)]}, 20)),  # noqa: E501
+    "an image with notes, many times": noted_images,
+    "an image of nothing but rows": lambda: step({"$": "image", "mode": "L", "size": [0, 50_000_000], "format": "zlib", "b64": ""}),  # noqa: E501
+    "a masked array of nothing": lambda: step({"$": "ndarray", "masked": [rows(0, "<U100000000", b""), rows(0, "|b1", b""), "x"]}),  # noqa: E501
+    "a type that unfolds": lambda: step({"$": "graph", "root": {"$": "dtype", "v": ref()}, "more": shared(None)["more"]}),  # noqa: E501
+    "one text as many": lambda: step(again([text(2_000_000)], {"$": "AgentText", "v": ref()}, 1_000)),
+    "one text as many sounds": lambda: step(again([text(2_000_000)], sound(ref()), 1_000)),
+    "the texts of many sounds are one": lambda: step(again([{"base": "str", "body": "a" * 2_000_000, "attributes": {}}], {**sound(""), "v": ref()}, 1_000)),  # noqa: E501
+    "one text as many paths": lambda: step(again([text(2_000_000)], {"$": "path", "c": "PurePosixPath", "v": ref()}, 100)),  # noqa: E501
+    "an error of a range": lambda: step({"$": "error", "c": ["builtins:SyntaxError"], "args": ["m", {"$": "range", "v": [0, 10**10, 1]}], "attributes": {}}),  # noqa: E501
+    "an error of one array, many times": lambda: step(again([{"$": "bytearray", "b64": "AAAA" * 500_000}], {"$": "error", "c": ["builtins:UnicodeDecodeError"], "args": ["utf8", ref(), 0, 1, "m"], "attributes": {}}, 1_000)),  # noqa: E501
+    "an item as large as it is called": lambda: step(column(["extension", "S400000000", ["x"]])),
+    "a category of cells": lambda: step(column(["extension", "category", [int(each) for each in alike_hashes(50_000)]], 50_000)),  # noqa: E501
+    "levels of a range": lambda: step(levels({"$": "pd.Index", "range": [0, 200_000_000, 1], "names": [None]})),
+    "levels of a range of Python's": lambda: step(levels({"$": "range", "v": [0, 10**10, 1]})),
+    "a frame of one column": lambda: step(again([rows(100_000)], frame(800, ["numpy", ref()]), 1)),
+    "the cells of many columns are one": lambda: step(again([[1] * 50_000], frame(800, ["extension", "Int64", ref()], 50_000), 1)),  # noqa: E501
+    "days that are worked out from many texts": lambda: step(again([["2024-01-01 10:00"] * 20_000], column(["extension", "period[D]", ref()], 20_000), 200)),  # noqa: E501
+    "categories of one hash": lambda: step(categories("<i8", alike_hashes(100_000).tobytes())),
+    "complex categories of one hash": lambda: step(categories("<c16", np.repeat(np.random.default_rng(1).permutation(100_000) + 1.0, 2).tobytes())),  # noqa: E501
+    "objects as categories of one hash": lambda: step({"$": "pd.Index", "v": ["category", rows(1), {"$": "pd.Index", "v": ["numpy", {"$": "ndarray", "shape": [60_000], "dtype": "O", "v": [large(n << 32 | n) for n in np.random.default_rng(1).permutation(60_000).tolist()]}], "names": [None]}, False], "names": [None]}),  # noqa: E501
+    "an int and a decimal that are the same": lambda: step(again([large(10**300_000), {"$": "Decimal", "v": "1" + "0" * 300_000}], {"$": "set", "v": [ref(1), ref(2)]}, 100)),  # noqa: E501
+    "two paths that are the same": lambda: step(again([{"$": "path", "c": "PurePosixPath", "v": text(3_000_000)}] * 2, {"$": "set", "v": [ref(1), ref(2)]}, 10_000)),  # noqa: E501
+    "two texts that are the same": lambda: step(again([text(10_000_000)] * 2, {"$": "set", "v": [ref(1), ref(2)]}, 50_000)),  # noqa: E501
+    "a long decimal in 20,000 sets": lambda: step(hashed_anew({"$": "Decimal", "v": "7" * 300_000})),
+}  # fmt: skip
+
 CHILD = """
 import resource, sys, time, warnings
 import pandas, numpy, smolagents_memory
@@ -149,8 +288,8 @@ from smolagents_memory._errors import SmolagentsMemoryError
 warnings.simplefilter("ignore")
 grown = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 900_000_000
 resource.setrlimit(resource.RLIMIT_AS, (grown, grown))
-resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 for path in sys.argv[1:]:
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 12, resource.RLIM_INFINITY))
     try:
         smolagents_memory.load_memory(path)
     except SmolagentsMemoryError as error:
@@ -165,11 +304,12 @@ def test_a_load_is_in_proportion_to_the_bytes_whatever_they_say(tmp_path: Path) 
     for number, make in enumerate(HOSTILE.values()):
         (tmp_path / f"{number}.jsonl").write_bytes(make())
     paths = [str(tmp_path / f"{number}.jsonl") for number in range(len(HOSTILE))]
-    child = subprocess.run([sys.executable, "-c", CHILD, *paths], capture_output=True, text=True, timeout=120)
+    child = subprocess.run([sys.executable, "-c", CHILD, *paths], capture_output=True, text=True, timeout=240)
     told = dict(zip(HOSTILE, child.stdout.splitlines(), strict=False))
     assert child.returncode == 0, (list(HOSTILE)[len(told)], child.stderr[-2000:])
     assert [name for name, line in told.items() if line.endswith("loaded")] == []
     assert all("FileError" in line for line in told.values())
+    assert [name for name, line in told.items() if "MemoryError" in line or "memory than there is" in line] == []
 
 
 @pytest.mark.slow
