@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from smolagents_memory.codec.columns import check_distinct, read_cells, read_column, take_rows
+from smolagents_memory.codec.frame_columns import check_distinct, read_cells, read_column, take_rows
 from smolagents_memory.codec.graph import Decoder, Encoder, Node, Read, Write
 from smolagents_memory.codec.lazily import pd
 from smolagents_memory.codec.python_types import of_kind, zone_name
