@@ -24,8 +24,8 @@ from smolagents_memory._locks import is_locked, lock_file
 
 Meanwhile = Callable[[Path], AbstractContextManager[Any]]
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
-_LEFT = re.compile(r"\.(\d+)\.(?:([0-9a-f]{8})\.tmp|partial)(?:-wal|-shm|-journal|\.lock)?$")
-_LOCK, _NOT_YET_LOCKED = ".lock", 2.0  # seconds
+_LEFT = re.compile(r"\.(\d+)\.(?:([0-9a-f]{8})\.tmp|partial)(?:-wal|-shm|-journal)?$")
+_NOT_YET_LOCKED = 2.0  # seconds
 _ours: dict[str, int | None] = {}  # the tokens of the files that this process is writing, and their locks
 
 
@@ -47,7 +47,6 @@ def replacing(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
         what = "a folder" if path.is_dir() else "no ordinary file"
         raise PlaceError(f"{path} is {what}; it was left as it is: name a file to be written")
     with unfinished(path, meanwhile) as temporary:
-        make_private(temporary)
         yield temporary
         _sync(temporary)
         if path.exists():
@@ -60,10 +59,10 @@ def replacing(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
 
 @contextmanager
 def unfinished(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
-    """A name beside `path` for a file that does not outlive the block; those of killed writers go before.
+    """A private file beside `path` that does not outlive the block; those of killed writers go before.
 
-    `meanwhile` is entered before there can be such a file, and left when there is none any more. All that time a lock
-    beside it says that its writer lives.
+    `meanwhile` is entered before there can be such a file, and left when there is none any more. A lock on it says
+    that its writer lives: write into it, and do not put another one in its place.
     """
     make_folder(path.parent)
     _sweep(path)
@@ -76,24 +75,25 @@ def unfinished(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]
                 _ours[token] = _locked(temporary)
                 yield temporary
             finally:
-                _unlock(token)
                 for each in family(temporary):
                     each.unlink(missing_ok=True)
+                _unlock(token)
     finally:
         del _ours[token]
 
 
 def _locked(temporary: Path) -> int | None:
-    """The lock of an unfinished file; None where the file system knows none."""
-    beside = _lock_of(temporary)
-    handle = open_private(beside)
+    """An unfinished file, made and locked; None where no file is locked without being kept from everybody."""
+    make_private(temporary)
+    handle = os.open(temporary, os.O_RDWR)
     try:
-        lock_file(handle, alone=True)
-    except OSError:
-        os.close(handle)
-        beside.unlink(missing_ok=True)
-        return None
-    return handle
+        if os.name != "nt":
+            lock_file(handle, alone=True)
+            return handle
+    except OSError:  # the file system knows no locks
+        pass
+    os.close(handle)
+    return None
 
 
 def _unlock(token: str) -> None:
@@ -109,15 +109,10 @@ def _leave_to_parent() -> None:
         _unlock(token)
 
 
-def _lock_of(temporary: Path) -> Path:
-    return temporary.with_name(f"{temporary.name}{_LOCK}")
-
-
 def family(temporary: Path) -> list[Path]:
-    """An unfinished file, after what SQLite and migrations made beside it, whose names hold its own; last its lock."""
-    lock = _lock_of(temporary)
-    found = set(temporary.parent.glob(f"*{glob.escape(temporary.name)}*")) - {temporary, lock}
-    return [*found, temporary, lock]
+    """An unfinished file, after what SQLite and migrations made beside it: their names hold its own."""
+    found = temporary.parent.glob(f"*{glob.escape(temporary.name)}*")
+    return [*(each for each in found if each != temporary), temporary]
 
 
 def named_file(given: Any) -> Path:
@@ -173,7 +168,7 @@ def erase(path: Path) -> None:
 def left_behind(path: Path) -> bool:
     """Whether an unfinished file, or what lies beside one, is of a writer that is dead. False for every other file.
 
-    Its lock says it. Where there is none (it is about to be made, an older version wrote the file, or it is out of
+    Its lock says it. Where there is none (the file is about to be made, an older version wrote it, or it is out of
     sight here) the number of the process does, which another one may have got meanwhile.
     """
     import psutil  # a module that not everybody who imports this needs
@@ -184,17 +179,17 @@ def left_behind(path: Path) -> bool:
     owner, token = int(found[1]), found[2] or ""
     if token in _ours:
         return False
-    lock = path.with_name(f"{path.name[: found.end(2)]}.tmp{_LOCK}")
-    locked = is_locked(lock) if token else None
-    if locked or (locked is False and _is_old(lock)):
+    temporary = path.with_name(f"{path.name[: found.end(2)]}.tmp")
+    locked = is_locked(temporary) if token else None
+    if locked or (locked is False and os.name != "nt" and _is_old(temporary)):
         return not locked
     return owner == os.getpid() or not psutil.pid_exists(owner)
 
 
-def _is_old(lock: Path) -> bool:
+def _is_old(temporary: Path) -> bool:
     """Whether it is about to be locked no more."""
     try:
-        return abs(time.time() - lock.stat().st_mtime) > _NOT_YET_LOCKED
+        return abs(time.time() - temporary.stat().st_mtime) > _NOT_YET_LOCKED
     except OSError:  # it went meanwhile
         return True
 

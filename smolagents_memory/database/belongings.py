@@ -26,6 +26,14 @@ def refuse_databases_in_use(path: Path) -> None:
     A database that is closed is a file like others. One whose log lies beside it is not: SQLite would play that into
     whatever took the database's place.
     """
+    refuse_parts(path)
+    path = Path(os.path.realpath(path))
+    if path.is_file() and _is_open(path):
+        raise _in_use(path)
+
+
+def refuse_parts(path: Path) -> None:
+    """The same of a file that is known to be no database itself."""
     path = Path(os.path.realpath(path))
     part = _PART.fullmatch(path.name)
     of = path.with_name(part["of"]) if part else path
@@ -35,14 +43,18 @@ def refuse_databases_in_use(path: Path) -> None:
     if logs:
         raise PlaceError(
             f"{path} is a database that is in use, or that was not closed ({logs[0]} lies beside it). It was left as "
-            "it was: name another file, or close it where it is open; what a killed process left goes when it "
-            "is opened and closed once more"
+            "it was: name another file, or close it where it is open; what a killed process left goes when it is "
+            "opened and closed once more"
         )
-    if _is_locked(path) or (path.is_file() and _is_open(path)):
-        raise PlaceError(
-            f"{path} is a database that another process or connection is using; it was left as it was: name another "
-            "file, or close it there"
-        )
+    if _is_locked(path):
+        raise _in_use(path)
+
+
+def _in_use(path: Path) -> PlaceError:
+    return PlaceError(
+        f"{path} is a database that another process or connection is using; it was left as it was: name another file, "
+        "or close it there"
+    )
 
 
 def is_database(path: Path) -> bool:

@@ -68,7 +68,6 @@ def passing(place: Place) -> Iterator[Path]:
     """A private file beside a place, for a copy that is needed for a moment; if it is killed a purge finds that."""
     beside = _beside(place) or Path(tempfile.gettempdir()) / _ELSEWHERE
     with unfinished(beside, lambda copied: noted(place, copied)) as copied:
-        make_private(copied)
         yield copied
 
 

@@ -209,7 +209,8 @@ def _copy_bytes(database: Database, path: Path, copied: Path) -> None:
         before = _as_it_is(path)
         for suffix in ("", "-wal", "-journal"):
             part = Path(f"{copied}{suffix}")
-            part.unlink(missing_ok=True)
+            if suffix:  # the copy itself is locked, and stays the file that it is
+                part.unlink(missing_ok=True)
             if Path(f"{path}{suffix}").is_file():
                 shutil.copyfile(f"{path}{suffix}", part)
         if _as_it_is(path) == before:

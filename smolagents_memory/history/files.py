@@ -18,7 +18,7 @@ from smolagents_memory._version import __version__
 from smolagents_memory.codec.blobs import embed_blobs
 from smolagents_memory.codec.lines import dump_line
 from smolagents_memory.codec.values import new_encoder, warn_of_losses
-from smolagents_memory.database.belongings import is_database, refuse_databases_in_use
+from smolagents_memory.database.belongings import is_database, refuse_parts
 from smolagents_memory.history.loading import FORMAT, FORMAT_VERSION, Loading, load_records
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.history.recording import PROMPT, StepWriter
@@ -52,7 +52,7 @@ def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
 def _refuse_databases(path: Path) -> None:
     if is_database(path):
         raise ForeignFileError(f"{path} is a database; it was left as it is: give the file another name")
-    refuse_databases_in_use(path)
+    refuse_parts(path)
 
 
 def load_memory(
