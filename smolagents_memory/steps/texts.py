@@ -15,7 +15,7 @@ from smolagents_memory.steps.kinds import images_of, is_required, kind_of
 from smolagents_memory.steps.rendering import text_message
 
 
-_COMPARED = 40_000  # characters of what came back that are compared with what callbacks left of it
+_COMPARED = 8_000  # characters of what came back that are compared with what callbacks left of it
 _PIECE = 12
 _WORD = re.compile(r"\S+")
 CUT = "\n[… {cut} characters cut …]\n"
@@ -109,7 +109,7 @@ def left_of(came: str, now: str, *, cut: bool = False) -> str:
     """
     if came in now:
         return came
-    came, now = (shorten(text, _COMPARED)[0] for text in (came, now))
+    came, now = (shorten(text, _COMPARED, " … ")[0] for text in (came, now))
     words, whole = [found.span() for found in _WORD.finditer(now)], set(came.split())
     parts, between, first, at = list[str](), list[str](), 0, 0
     while first <= len(words):
@@ -130,11 +130,17 @@ def left_of(came: str, now: str, *, cut: bool = False) -> str:
 
 def _fitting(came: str, now: str, words: Sequence[tuple[int, int]], first: int) -> int:
     """How many words from this one on stand in a row in the other text."""
-    fits, beyond = 0, len(words) - first + 1
+
+    def stand(count: int) -> bool:
+        return now[words[first][0] : words[first + count - 1][1]] in came
+
+    most, beyond = len(words) - first, 1
+    while beyond <= most and stand(beyond):
+        beyond *= 2
+    fits, beyond = beyond // 2, min(beyond, most + 1)
     while beyond - fits > 1:
         tried = (fits + beyond) // 2
-        there = now[words[first][0] : words[first + tried - 1][1]] in came
-        fits, beyond = (tried, beyond) if there else (fits, tried)
+        fits, beyond = (tried, beyond) if stand(tried) else (fits, tried)
     return fits
 
 
