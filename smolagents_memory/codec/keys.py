@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from smolagents_memory._errors import DecodeError
+from smolagents_memory.codec.later import NotYet
 
 
 COLLIDING = 200  # so many keys of one hash are no chance
@@ -34,32 +35,37 @@ class Weights:
 
     def of(self, key: Any) -> int:
         """The weight of a key; DecodeError for one that would end the process."""
-        if id(key) not in self._known:
-            self._known.update(self._weigh(key))  # nothing of it where it cannot be weighed yet
-        weight, depth, _ = self._known[id(key)]
+        begun: list[int] = []
+        try:
+            weight, depth = self._weigh(key, begun)
+        except NotYet:  # it is weighed again when it is whole
+            for place in begun:
+                if not self._known[place][0]:
+                    del self._known[place]
+            raise
         if depth > _DEEPEST:
             raise DecodeError(f"a key that is nested {depth} deep")
         return weight
 
-    def _weigh(self, key: Any) -> dict[int, tuple[int, int, Any]]:
-        found: dict[int, tuple[int, int, Any]] = {}
-        before, pending = self._known, [(key, False)]
+    def _weigh(self, key: Any, begun: list[int]) -> tuple[int, int]:
+        known, pending = self._known, [(key, False)]
         while pending:
             each, ready = pending.pop()
-            if id(each) in before or found.get(id(each), (0,))[0]:
+            if known.get(id(each), (0,))[0]:
                 continue
             if ready:
-                inside = [before.get(id(part)) or found[id(part)] for part in self._parts_of(each)]
+                inside = [known[id(part)] for part in self._parts_of(each)]
                 own = 1 + _size(each) // 64
-                depth = 1 + max((part[1] for part in inside), default=0)
-                found[id(each)] = (own + sum(part[0] for part in inside), depth, each)
-            elif id(each) in found:
+                depth = 1 + max((found[1] for found in inside), default=0)
+                known[id(each)] = (own + sum(found[0] for found in inside), depth, each)
+            elif id(each) in known:
                 raise DecodeError("a key that holds itself")
             else:
-                found[id(each)] = (0, 0, each)
+                known[id(each)] = (0, 0, each)
+                begun.append(id(each))
                 pending.append((each, True))
                 pending += [(part, False) for part in self._parts_of(each)]
-        return found
+        return known[id(key)][:2]
 
 
 def _size(part: Any) -> int:
