@@ -83,8 +83,19 @@ class Learning(Listener):
         self.trail = Trail(self._served)
         self._agent = weakref.ref(agent)
         self._off = self._memory.on("steps_changed", self._changed)
+        self._know_managers(agent)
         self._take_stock(agent)
         self._off_watch = watch(agent, self)  # which tells of the run that goes on, if any does
+
+    def _know_managers(self, agent: Any) -> None:
+        """Nobody saw what a manager had read when it gave a task, or variables, before now."""
+        if getattr(agent, "name", None):
+            self.trail.sends(agent, [SOMEBODY])
+        steps = list(self._memory.steps)
+        if any(is_task(step) and self._is_given(step) for step in steps):
+            self.trail.came([SOMEBODY])
+            for step in steps:
+                self.trail.follow(step, given=is_task(step) and self._is_given(step))
 
     def _take_stock(self, agent: Any, *, sent: bool = False) -> None:
         """Know whose text is in the prompt and in the variables, also where nobody has seen it come."""

@@ -861,3 +861,14 @@ def test_a_file_does_not_say_of_its_steps_that_nothing_was_read_in_them():
         memory.attach(agent)
         agent.run("Two", reset=False)
         assert told(memory) == []
+
+
+def test_what_a_manager_gave_before_the_memory_was_attached_is_somebodys():
+    """It is in the managed agent's state, and nobody knows from whom."""
+    options = {"name": "helper", "description": "x", "verbosity_level": -1}
+    helper = CodeAgent([], ScriptedModel([code("final_answer(1)"), code("final_answer(page)")]), **options)
+    script = "p=web_search('x')\nhelper('read', additional_args={'page': p})\nfinal_answer(1)"
+    codes(script, managed_agents=[helper]).run("One")
+    with EnhancedAgentMemory(vector=False) as memory:
+        memory.attach(helper)
+        assert ran(helper, memory, 1) == []
