@@ -144,7 +144,8 @@ def _url(given: str | os.PathLike[str] | URL | None) -> URL:
         text = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
         named = brief(shown_url(text) if isinstance(text, str) else text)  # shortened, a login looks like none
         raise PlaceError(
-            f"{shown(named)} names no place; a place is a folder, a file, a database URL, or None for RAM. Nothing was opened"
+            f"{shown(named)} names no place; a place is a folder, a file, a database URL, or None for RAM. Nothing "
+            "was opened"
         )
     if "://" not in named:
         path = path_named(named)
