@@ -260,7 +260,8 @@ class ObservedMemory(AgentMemory):
         with self._lock:
             before = getattr(self, "_system_prompt", None)
             self._system_prompt = step
-            if getattr(before, "system_prompt", None) != getattr(step, "system_prompt", None):
+            said, says = (getattr(each, "system_prompt", None) for each in (before, step))
+            if not (said is says or (isinstance(said, str) and isinstance(says, str) and said == says)):
                 self._post(SYSTEM_PROMPT_CHANGED, self, system_prompt=step)
                 self._first.deliver()
 

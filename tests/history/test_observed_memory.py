@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from agents import CODE_SCRIPT, calling_agent, code_agent, double, photo, rendered
 from hypothesis import given, settings
@@ -405,3 +406,12 @@ def test_a_detailed_replay_bears_images_in_the_input_messages(capsys: pytest.Cap
     agent.replay(detailed=True)
     assert "20x10" in capsys.readouterr().out.replace("\n", "")
     assert agent.memory.steps[1].model_input_messages[1].content[1]["type"] == "image"
+
+
+def test_a_prompt_that_is_no_text_is_taken_as_it_is() -> None:
+    """A file may say anything; arrays answer no question whether they are equal."""
+    memory, told = ObservedMemory("p"), []
+    memory.on("system_prompt_changed", lambda event: told.append(event.system_prompt))
+    for prompt in (np.zeros(3), np.ones(3), "text", "text"):
+        memory.system_prompt = SystemPromptStep(prompt)
+    assert len(told) == 3
