@@ -99,6 +99,7 @@ def browsing_agent(driver: Any, script: list[str], **capture: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_the_agent_sees_the_pages_it_opens_and_only_the_newest_two(driver: Any, site: str) -> None:
     visits = [code(f"go_to('{site}/{colour}')") for colour in COLOURS]
     agent = browsing_agent(driver, [*visits, code("final_answer('seen')")], delay=0.05, keep_last=2)

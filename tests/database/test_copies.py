@@ -269,6 +269,7 @@ def test_a_killed_backup_is_known_though_its_number_is_another_processs_now(
     assert {path.name for path in target.parent.iterdir()} <= {"monday.db"}
 
 
+@pytest.mark.slow
 def test_a_backup_under_way_is_left_alone_though_nobody_here_has_its_number(place: Path, tmp_path: Path) -> None:
     """Its writer is in another container: what is no number here, or ours, is its there."""
     target = tmp_path / "kept" / "monday.db"

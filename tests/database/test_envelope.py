@@ -228,6 +228,7 @@ def bomb(size: int, spot: Spot = SPOT) -> bytes:
     return envelope_module._HEAD.pack(VERSION, 1, envelope_module._checksum(VERSION, 1, spot, content)) + content
 
 
+@pytest.mark.slow
 def test_a_small_value_that_unpacks_to_half_a_gigabyte_is_refused_in_no_memory() -> None:
     data = bomb(1 << 29)
     assert len(data) < 1 << 22

@@ -7,6 +7,7 @@ import random
 from smolagents_memory import EnhancedAgentMemory, ForgettingCurve
 
 
+@pytest.mark.slow
 def test_over_two_years_used_and_important_memories_stay_and_others_go(tmp_path, hashed, clock):
     """A simulated clock, a month at a time."""
     memory = EnhancedAgentMemory(tmp_path, embedder=hashed, clock=clock, forgetting=ForgettingCurve(every=0))
@@ -58,6 +59,7 @@ def test_decay_runs_by_itself_at_most_once_a_day(tmp_path, hashed, clock):
         assert memory.stats().archived == 0
 
 
+@pytest.mark.slow
 def test_after_forget_and_purge_no_byte_of_the_text_is_left(tmp_path):
     """Not in SQL, its full-text index, its WAL or Chroma's folder; fragments neither."""
     memory = EnhancedAgentMemory(tmp_path / "m")

@@ -74,7 +74,7 @@ FIRST = """
 """
 
 
-@pytest.mark.parametrize("auto", [0, 3])
+@pytest.mark.parametrize("auto", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_a_failed_task_is_solved_in_fewer_steps_in_a_new_process(tmp_path, auto):
     """With one recall; with auto-recall without any."""
 

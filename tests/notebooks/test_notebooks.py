@@ -42,9 +42,8 @@ def test_there_is_one_for_each_topic():
 
 
 def most_are_slow() -> list[Any]:
-    """Each has a kernel of its own; two of them show that notebooks run."""
-    quick = ("02_save_resume", "03_recall")
-    return [pytest.param(path, marks=() if path.stem in quick else pytest.mark.slow) for path in NOTEBOOKS]
+    """Each has a kernel of its own; one of them shows that notebooks run."""
+    return [pytest.param(path, marks=() if "resume" in path.stem else pytest.mark.slow) for path in NOTEBOOKS]
 
 
 @pytest.mark.parametrize("path", most_are_slow(), ids=TOPICS)

@@ -183,6 +183,7 @@ def damaged_places(place: Path, into: Path, damages: dict[str, Callable[[Path], 
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damages", [FIRST, pytest.param(MORE, marks=pytest.mark.slow)], ids=["some", "many"])
 def test_any_damage_to_an_index_costs_one_rebuild(place: Path, tmp_path: Path, damages: dict[str, Any]) -> None:
     """No process dies, recall gives what it should, and the next opening finds everything in order."""

@@ -165,6 +165,7 @@ MOUNTED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
 def test_a_folder_that_cannot_be_written_costs_no_memory(tmp_path, trouble):
     """A disk that is full, or that has become read-only, in a namespace of its own."""

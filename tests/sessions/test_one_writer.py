@@ -110,6 +110,7 @@ def test_who_has_neither_lock_nor_lease_is_no_obstacle(url: str, owner: object) 
     Session("s", url).attach(code_agent([])).detach()
 
 
+@pytest.mark.slow
 def test_a_writer_of_another_name_in_a_container_that_was_killed_is_no_obstacle(url: str) -> None:
     """Another host's name, another process's number space, the same folder; or a server that sees no more of it."""
     with children(hold_elsewhere, url, ["A"]) as (child,):
@@ -127,6 +128,7 @@ def test_a_writer_of_another_name_in_a_container_that_was_killed_is_no_obstacle(
     assert SessionManager(url).sessions()[0].state == "finished"
 
 
+@pytest.mark.slow
 def test_what_a_server_commits_for_one_that_is_dead_is_no_sign_of_life(postgres: str) -> None:
     """A renewal that was under way when its writer was killed comes while somebody waits for the lease to lapse."""
     url = emptied(postgres)

@@ -185,6 +185,7 @@ def test_a_step_whose_callback_raised_is_told_though_it_never_came_into_memory(u
     ]
 
 
+@pytest.mark.slow
 def test_checkpoints_and_what_was_before_them_are_told(url: str) -> None:
     agent = plain([])
     session = Session("s", url)
@@ -342,6 +343,7 @@ def test_replay_and_the_file_of_everything_hold_what_was_dropped(tmp_path: Path)
     assert all(f"page {number} " + "x" * 300 in screen.getvalue() for number in range(1, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 40])  # more and fewer than are read together
 def test_a_long_transcript_takes_work_and_room_in_proportion(
     every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -267,6 +267,7 @@ with Session("s", sys.argv[1]).attach(agent) as session:
 """
 
 
+@pytest.mark.slow
 def test_states_come_back_in_a_new_process_after_sigkill(url: str, tmp_path: Path) -> None:
     """Killed while the model was at work on its second step; the resumed run reads and writes the same states."""
     path = tmp_path / "desk.py"

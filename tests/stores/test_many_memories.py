@@ -44,6 +44,7 @@ def waiting(memory):
         return connection.exec_driver_sql("SELECT count(*) FROM memory_gone").scalar()
 
 
+@pytest.mark.slow
 def test_what_indexes_must_drop_does_not_pile_up(tmp_path):
     """However many memories come and go."""
     with EnhancedAgentMemory(tmp_path, embedder=ByNumber()) as memory:

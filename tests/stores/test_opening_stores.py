@@ -92,6 +92,7 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path):
         SqliteStore(path)
 
 
+@pytest.mark.slow
 def test_two_first_openings_at_once_both_succeed(tmp_path):
     """In processes, several times."""
     root = Path(__file__).parents[2]
