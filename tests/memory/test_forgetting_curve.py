@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from smolagents_memory import EnhancedAgentMemory, ForgettingCurve
 
 
