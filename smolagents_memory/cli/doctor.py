@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -18,6 +17,7 @@ from rich.text import Text
 from smolagents_memory import __version__
 from smolagents_memory._errors import SmolagentsMemoryError
 from smolagents_memory.cli.app import STORAGE, AsJson, Storage, command, console, named, print_json
+from smolagents_memory.database.direct import opened_directly
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def _full_text() -> Finding:
-    with closing(sqlite3.connect(":memory:")) as connection:
+    with opened_directly(":memory:") as connection:
         try:
             connection.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
         except sqlite3.OperationalError:
@@ -99,7 +99,7 @@ def _database(storage: str) -> Iterator[Finding]:
 
 def _integrity(path: Path) -> Finding:
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        with opened_directly(f"{path.resolve().as_uri()}?mode=ro", uri=True) as connection:
             verdict = str(connection.execute("PRAGMA quick_check").fetchone()[0])
     except sqlite3.Error as error:
         verdict = str(error)

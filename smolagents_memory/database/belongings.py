@@ -6,12 +6,12 @@ import glob
 import os
 import re
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from smolagents_memory._errors import PlaceError
 from smolagents_memory._files import BESIDE
 from smolagents_memory._locks import is_locked
+from smolagents_memory.database.direct import opened_directly
 
 
 _LOGS = ("-wal", "-journal")  # which SQLite would play into whatever lies beside them
@@ -79,7 +79,7 @@ def _is_locked(path: Path) -> bool:
 def _is_open(path: Path) -> bool:
     """Whether SQLite has it open, without a log: somebody reads or writes now."""
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0)) as connection:
+        with opened_directly(f"{path.as_uri()}?mode=rw", uri=True, timeout=0) as connection:
             connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         return "locked" in str(error)

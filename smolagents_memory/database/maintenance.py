@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, insert, select, text, union, update
@@ -21,6 +21,7 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.belongings import refuse_databases_in_use
 from smolagents_memory.database.contents import delete_orphans
 from smolagents_memory.database.copies import erase_copies, noted, passing, refuse_own_files
+from smolagents_memory.database.direct import opened_directly
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.migrating import copy_sqlite
@@ -118,7 +119,7 @@ def _wait_for_readers(database: Database, connection: Connection) -> None:
 
 def _purge_sqlite(database: Database, path: Path) -> None:
     database.close()  # our own idle connections must not be the reader that prevents it
-    with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
+    with opened_directly(path, timeout=_PATIENCE, isolation_level=None) as connection:
         try:
             connection.execute("PRAGMA secure_delete=ON")
             connection.execute("VACUUM")
@@ -153,7 +154,7 @@ def backup(database: Database, path: Path) -> Path:
                 with database.reading() as source, target.writing() as copy:
                     _replace_rows(source, copy)
                 target.close()
-            with closing(sqlite3.connect(partial)) as connection:
+            with opened_directly(partial) as connection:
                 connection.execute("PRAGMA journal_mode=DELETE")  # one file, nothing beside it
             refuse_databases_in_use(path)  # somebody may have opened it meanwhile
     except (sqlite3.Error, OSError) as error:
@@ -191,7 +192,7 @@ def _checked_copy(database: Database, path: Path, copied: Path) -> None:
     """A copy of a backup's bytes: SQLite would write into what it opens, were it only to tidy up."""
     try:
         _copy_bytes(database, path, copied)
-        with closing(sqlite3.connect(copied)) as connection:
+        with opened_directly(copied) as connection:
             ours = connection.execute(
                 "SELECT count(*) FROM sqlite_master WHERE name IN (?, ?)", (tables.VERSION_TABLE, tables.about.name)
             ).fetchone()[0]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smolagents_memory._files import replacing
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
+from smolagents_memory.database.direct import opened_directly
 from smolagents_memory.database.engine import alone
 
 
@@ -73,5 +72,5 @@ def backup_paths(path: Path) -> list[Path]:
 
 def copy_sqlite(source: Path, target: Path) -> None:
     """A whole copy of a SQLite database, also while others use it."""
-    with closing(sqlite3.connect(source)) as origin, closing(sqlite3.connect(target)) as copy:
+    with opened_directly(source) as origin, opened_directly(target) as copy:
         origin.backup(copy)

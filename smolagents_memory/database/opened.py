@@ -144,8 +144,9 @@ _of_parents: list[Engine] = []  # never used, never closed
 
 
 def _dispose(engines: list[Engine]) -> None:
-    while engines:
-        engines.pop().dispose()
+    with uncut():  # closing takes SQLite's locks, too, and comes whenever somebody's last place goes
+        while engines:
+            engines.pop().dispose()
 
 
 def _configure(connection: sqlite3.Connection, in_ram: bool) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from smolagents_memory._errors import StoreUnavailableError
+from smolagents_memory.database.direct import opened_directly
 from smolagents_memory.search.chroma_folder import DATABASE
 
 
@@ -66,7 +66,7 @@ def vacuum(folder: Path) -> None:
 
 def _vacuum(database: Path) -> set[str]:
     """The graphs that there are, by name."""
-    with closing(sqlite3.connect(database, isolation_level=None)) as base:
+    with opened_directly(database, isolation_level=None) as base:
         base.execute("PRAGMA secure_delete=ON")
         there = [row[0] for row in base.execute("SELECT id FROM collections")]
         topics = [row[0] for row in base.execute("SELECT DISTINCT topic FROM embeddings_queue")]

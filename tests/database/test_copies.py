@@ -135,7 +135,7 @@ SessionManager(sys.argv[1]).backup(sys.argv[2])
 
 def kill_a_backup(where: Any, target: Path, *at: str) -> list[Path]:
     """What one leaves that is killed when it has copied everything, or when it does this."""
-    at = at or ("maintenance", "closing")
+    at = at or ("maintenance", "opened_directly")
     done = python(KILLED, where, target, *at, check=False)
     assert done.returncode == -signal.SIGKILL
     return [path for path in target.parent.iterdir() if path.name.startswith(".")]
@@ -247,7 +247,7 @@ me = os.getpid()
 os.getpid = lambda: int(sys.argv[3])  # as the first process of a container has the number of every other such
 def stopped(*arguments):
     os.kill(me, getattr(signal, sys.argv[4]))
-maintenance.closing = stopped
+maintenance.opened_directly = stopped
 SessionManager(sys.argv[1]).backup(sys.argv[2])
 """
 

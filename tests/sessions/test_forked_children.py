@@ -170,3 +170,23 @@ def test_a_child_that_outlives_its_parent_does_not_keep_its_session(url: str) ->
         Session("s", url).attach(code_agent([])).detach()
     finally:
         os.kill(int(done.stdout), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_other_places_may_be_opened_and_closed_meanwhile(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def comes_and_goes() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            Session("s", tmp_path / f"{number}.db").database.prepare()
+
+    others = threading.Thread(target=comes_and_goes)
+    others.start()
+    try:
+        for number in range(100):
+            assert forked(lambda number=number: Session("s", tmp_path / f"child {number}.db").database.prepare()) == 0
+    finally:
+        stop.set()
+        others.join()
