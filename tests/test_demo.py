@@ -66,6 +66,7 @@ def session(folder: Path, name: str) -> Session:
     return Session(name, f"sqlite:///{folder}/demo/memory.db")
 
 
+@pytest.mark.slow
 def test_the_demo_kills_its_agent_resumes_it_and_remembers(tmp_path):
     began = time.monotonic()
     said = played(tmp_path, browser=True)

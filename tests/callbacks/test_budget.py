@@ -38,6 +38,7 @@ def long_run(steps, seed=0):
     yield code("final_answer('done')")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planning_interval", [None, 7])
 def test_a_run_of_500_steps_stays_under_its_budget_at_every_call_and_finishes(planning_interval):
     def script():

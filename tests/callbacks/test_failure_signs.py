@@ -313,6 +313,7 @@ def test_a_status_that_a_tool_returned_bare_is_seen() -> None:
     assert len(alerts) == 1
 
 
+@pytest.mark.slow
 def test_long_texts_are_read_in_proportion_to_their_length() -> None:
     def took(text: str) -> float:
         best = float("inf")

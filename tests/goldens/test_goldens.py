@@ -387,6 +387,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked("half-made", tmp_path_factory.mktemp("half-made"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HALF_MADE)
 def test_a_place_whose_making_was_killed_is_read_and_made_whole(name: str, halves: Path, tmp_path: Path) -> None:
     """Each state that a kill between any two SQL statements left behind, from the first file to the first answer."""

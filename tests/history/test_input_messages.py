@@ -202,6 +202,7 @@ def held_by_loading(count: int) -> int:
     return held
 
 
+@pytest.mark.slow
 def test_what_a_loaded_history_holds_grows_with_its_steps_not_with_their_square() -> None:
     assert held_by_loading(400) < 2.6 * held_by_loading(200)
 

@@ -62,12 +62,13 @@ def test_feedback_in_another_process_counts_the_newest_recall_that_gave_it(tmp_p
         assert (record.uses, record.useful) == (2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
         "",
-        pytest.param("import gc; del memory; gc.collect()", marks=pytest.mark.slow),
-        pytest.param("raise SystemExit", marks=pytest.mark.slow),
+        "import gc; del memory; gc.collect()",
+        "raise SystemExit",
     ],
 )
 def test_traces_are_written_when_a_process_exits_without_closing(url: str, how: str) -> None:

@@ -150,6 +150,7 @@ def test_what_is_no_class_is_no_class(register: Any, odd: Any) -> None:
         register(odd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [InMemoryStore, lambda: SqlStore(None)])
 @pytest.mark.parametrize("name", ["deep", "deeper", "deep mapping", "circular", "silent"])
 def test_a_store_keeps_what_is_deep_or_holds_itself_or_refuses_it(make: Any, name: str) -> None:

@@ -351,6 +351,7 @@ def append(memory):
     return any(each is step for each in memory.steps) and memory.flush() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["reflector", "embedder", "disk"])
 @pytest.mark.parametrize("when", ["reset", "the end of a run", "close", "a new list", "recall for a task"])
 def test_who_reads_or_appends_does_not_wait_for_who_learns_or_recalls(tmp_path, what, when):

@@ -94,6 +94,7 @@ def test_eight_processes_killed_and_restarted_at_random_lose_nothing_and_the_fol
             assert text in [hit.value for hit in memory.recall(text, 5)]
 
 
+@pytest.mark.slow
 def test_two_processes_see_each_others_memories_at_once(tmp_path, hashed):
     """The one that has Chroma and the one that has not."""
     source = """
@@ -133,6 +134,7 @@ def test_two_processes_see_each_others_memories_at_once(tmp_path, hashed):
         assert other.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_when_the_process_that_has_chroma_closes_it_the_next_one_to_open_gets_it(tmp_path, hashed):
     """And what it wrote meanwhile is there when the first one opens again."""
     with EnhancedAgentMemory(tmp_path, embedder=hashed) as memory:

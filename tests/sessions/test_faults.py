@@ -295,6 +295,7 @@ COLUMNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
 def test_of_damaged_rows_the_rest_is_read_and_the_loss_is_named(
     tmp_path: Path, table: str, column: str, recwarn: pytest.WarningsRecorder

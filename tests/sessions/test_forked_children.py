@@ -69,6 +69,7 @@ def opens_its_own(session: Session, agent: Any) -> None:
     assert tags(Session(name, session.database.place).steps()) == ["before", "in the child"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("does", [ends, runs, appends, detaches, deletes, opens_its_own])
 def test_the_parents_journal_goes_on(url: str, does: Callable[[Session, Any], None]) -> None:
     agent = code_agent([code(f"final_answer({number})") for number in range(3)], planning_interval=None)
@@ -153,6 +154,7 @@ with Session("s", sys.argv[1]).attach(agent) as session:
 """
 
 
+@pytest.mark.slow
 def test_a_child_that_leaves_as_python_leaves_takes_nothing_along(url: str) -> None:
     """Through the end of the `with` block and of the interpreter."""
     subprocess.run([sys.executable, "-c", _EXITS, url], check=True, timeout=120)
@@ -162,6 +164,7 @@ def test_a_child_that_leaves_as_python_leaves_takes_nothing_along(url: str) -> N
     ]
 
 
+@pytest.mark.slow
 def test_a_child_that_outlives_its_parent_does_not_keep_its_session(url: str) -> None:
     stays = "        os.closerange(1, 3); import time; time.sleep(60); os._exit(0)\n"
     program = _EXITS[: _EXITS.index("        sys.exit(7)")] + stays + "    print(born, flush=True); os._exit(0)\n"

@@ -54,6 +54,7 @@ def alive(references: list[Any]) -> int:
     return sum(reference() is not None for reference in references)
 
 
+@pytest.mark.slow
 def test_images_that_are_pruned_from_restored_steps_are_freed(filled: str) -> None:
     agent = code_agent([], planning_interval=None)
     tracemalloc.start()
@@ -70,6 +71,7 @@ def test_images_that_are_pruned_from_restored_steps_are_freed(filled: str) -> No
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_the_bytes_of_restored_images_are_let_go_of_at_once(filled: str) -> None:
     agent = code_agent([], planning_interval=None)
     gc.collect()
@@ -80,6 +82,7 @@ def test_the_bytes_of_restored_images_are_let_go_of_at_once(filled: str) -> None
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_restored_steps_that_are_dropped_are_freed(filled: str) -> None:
     agent = code_agent([], planning_interval=None)
     with Session("s", filled).attach(agent):

@@ -166,6 +166,7 @@ def test_a_lease_that_lapsed_goes_on_unless_somebody_took_it(
     assert tags(Session("s", url).steps()) == ["one", "two", "B was here"]
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_wrong_does_not_matter(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with children(hold_elsewhere, url, ["A"]) as (child,):
         child.ask("s")
@@ -217,7 +218,9 @@ def test_what_killed_writers_left_goes_with_the_next_writer_or_a_purge(
     assert left() == []
 
 
-@pytest.mark.parametrize("number", [5, pytest.param(50, marks=pytest.mark.endurance)])
+@pytest.mark.parametrize(
+    "number", [pytest.param(5, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.endurance)]
+)
 def test_eight_processes_on_sessions_of_their_own_never_meet(url: str, number: int) -> None:
     names = [f"p{each}" for each in range(8)]
     with children(many_sessions, url, names) as born:

@@ -64,6 +64,7 @@ def pass_days(url: str) -> None:
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "lives"), [("code", (2, 1, 3)), ("calls", (3, 2))])
 def test_killed_between_steps_it_reaches_the_answer_and_memory_of_run(
     kind: str, lives: tuple[int, ...], url: str
@@ -102,6 +103,7 @@ def test_killed_after_every_single_step(kind: str, url: str) -> None:
     assert explain_difference(told(Session("s", url).steps()), told(steps)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_at_every_cut_a_new_agent_with_the_session_goes_on_to_the_same_end(kind: str, tmp_path: Path) -> None:
     """In one process, so that every cut is quick to try: the old agent is left, the new one has only the session."""

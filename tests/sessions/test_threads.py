@@ -50,6 +50,7 @@ def tasks(steps: Any) -> list[str]:
     return [step.task for step in steps if isinstance(step, TaskStep)]
 
 
+@pytest.mark.slow
 def test_who_appends_does_not_wait_for_another_one_s_disk(url: str) -> None:
     agent, session = code_agent([], planning_interval=None), Session("s", url)
     with session.attach(agent):
@@ -97,6 +98,7 @@ def test_the_next_step_begins_when_the_one_before_is_on_disk_whoever_else_writes
     assert seen == [[TaskStep, TaskStep, ActionStep]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["sqlite://", "url"])
 def test_one_session_may_be_read_and_flushed_by_other_threads_while_the_agent_runs(
     place: str, request: pytest.FixtureRequest, tmp_path: Any, caplog: pytest.LogCaptureFixture

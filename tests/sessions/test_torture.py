@@ -125,6 +125,7 @@ def check_executions(done: Path, known: dict[int, set[int]]) -> None:
     assert len({(life, mark, part) for life, mark, part in executed}) == len(executed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["code", "calls"])
 def test_a_killed_run_keeps_every_step_and_goes_on_to_the_same_answer(tmp_path: Path, kind: str) -> None:
     torture(tmp_path, kind, kills=6, seed=4)

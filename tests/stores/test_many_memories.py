@@ -67,7 +67,8 @@ SLEEPER = """
 """
 
 
-@pytest.mark.parametrize("scope", [pytest.param(None, marks=pytest.mark.slow), {"user": "u"}], ids=["chroma", "exact"])
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", [None, {"user": "u"}], ids=["chroma", "exact"])
 def test_a_process_that_slept_while_they_were_left_out_holds_nothing_that_was_deleted(tmp_path, scope):
     """It makes its index anew: what is left is found among hundreds of deleted ones that were as near."""
     with EnhancedAgentMemory(tmp_path, embedder=ByNumber(), scope=scope) as memory:
