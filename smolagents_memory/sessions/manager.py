@@ -168,9 +168,9 @@ def _seconds(given: Any) -> float:
         seconds = given.total_seconds() if isinstance(given, dt.timedelta) else float(given)
     except (TypeError, ValueError, OverflowError):
         seconds = math.nan
-    if math.isnan(seconds):
+    if not seconds >= 0:  # NaN is neither; and a session that was used in the future is none that nobody used
         raise SessionError(
-            f"older_than is a timedelta or a number of seconds, not {brief(given)}; nothing was deleted"
+            f"older_than is a timedelta or a number of seconds, 0 or more, not {brief(given)}; nothing was deleted"
         )
     return float(seconds)
 

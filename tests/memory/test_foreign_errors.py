@@ -200,7 +200,7 @@ def test_a_name_that_is_too_long_makes_no_long_message(use: Any) -> None:
         assert "s3cret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("older_than", ["x", None, 10**400, float("nan"), [], Silent()])
+@pytest.mark.parametrize("older_than", ["x", None, 10**400, float("nan"), -1, -0.001, [], Silent()])
 def test_what_is_no_time_expires_nothing(older_than: Any, tmp_path: Path) -> None:
     with pytest.raises(SmolagentsMemoryError, match="older_than"):
         SessionManager(tmp_path / "place").expire(older_than)
