@@ -84,7 +84,8 @@ class Opened:
     @contextmanager
     def begun(self, *, relaxed: bool, immediate: bool = False, **options: Any) -> Iterator[Connection]:
         """A transaction. In RAM all threads share one connection: one at a time."""
-        with self._turn if self.in_ram else nullcontext(), uncut(), self.engine.connect() as connection:
+        engine = self.engine  # before `uncut`: whoever opens the place holds its lock, and then waits for who forks
+        with self._turn if self.in_ram else nullcontext(), uncut(), engine.connect() as connection:
             connection = connection.execution_options(relaxed=relaxed, immediate=immediate, **options)
             with connection.begin():
                 yield connection
