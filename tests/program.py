@@ -6,6 +6,7 @@ import atexit
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -65,6 +66,7 @@ def _run(source: str | None, arguments: list[str], folder: Path, cwd: Path, envi
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
+    tempfile.tempdir = None  # where the environment says; Python 3.10 has asked before
     try:
         if source is None:
             from smolagents_memory.cli import main

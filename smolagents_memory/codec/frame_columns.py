@@ -36,7 +36,7 @@ def read_cells(decoder: Decoder, name: Any, node: Node) -> Any:
     """A column of one of pandas' own types: of texts and numbers, which it would not write out, however long."""
     if not isinstance(name, str) or not _EXTENSION.fullmatch(name):
         raise ValueError(f"a column of {str(name)[:40]!r}")
-    dtype = pd.api.types.pandas_dtype(name)
+    dtype = _dtype(name)
     # numpy's own may have items of any size, and a category would hash what nobody has looked at
     if not isinstance(dtype, pd.api.extensions.ExtensionDtype) or isinstance(dtype, pd.CategoricalDtype):
         raise ValueError(f"a column of cells of {name[:40]!r}")
@@ -50,6 +50,17 @@ def read_cells(decoder: Decoder, name: Any, node: Node) -> Any:
     if not isinstance(dtype, pd.StringDtype):
         decoder.allowance.take(_PARSED * len(texts), f"{len(texts)} texts that are no texts")
     return pd.array(cells, dtype=dtype)
+
+
+def _dtype(name: str) -> Any:
+    """The type of that name. `str` is what pandas 3 makes of texts; pandas 2 has it since 2.3, and calls numpy's so."""
+    dtype = pd.api.types.pandas_dtype(name)
+    if name != "str" or isinstance(dtype, pd.StringDtype):
+        return dtype
+    try:
+        return pd.StringDtype("python", na_value=np.nan)
+    except TypeError:
+        return pd.StringDtype("python")
 
 
 def take_rows(decoder: Decoder, values: Any, what: str) -> None:

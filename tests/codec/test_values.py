@@ -268,3 +268,10 @@ def test_a_set_is_written_in_one_order_whatever_the_hashes_are() -> None:
     register_value(Loose)
     up, down = {Loose(n) for n in range(50)}, {Loose(n) for n in reversed(range(50))}
     assert encode_value(up) == encode_value(down)
+
+
+def test_texts_that_pandas_3_wrote_are_read_by_pandas_2_too():
+    index = {"$": "pd.Index", "v": ["extension", "str", ["a", "b"]], "names": [None]}
+    series = decode_value({"$": "pd.Series", "v": ["extension", "str", ["x", None]], "index": index, "name": "s"})
+    assert series["a"] == "x"
+    assert series.isna().tolist() == [False, True]
