@@ -53,7 +53,7 @@ def read_cells(decoder: Decoder, name: Any, node: Node) -> Any:
 
 
 def _dtype(name: str) -> Any:
-    """The type of that name. `str` is what pandas 3 makes of texts; pandas 2 has it since 2.3, and calls numpy's so."""
+    """The type of that name. `str` is what pandas 3 makes of texts; pandas 2.3 has it too, and calls numpy's so."""
     dtype = pd.api.types.pandas_dtype(name)
     if name != "str" or isinstance(dtype, pd.StringDtype):
         return dtype
