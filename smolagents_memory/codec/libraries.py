@@ -15,6 +15,9 @@ from smolagents_memory.codec.python_types import of_kind, read_copied
 from smolagents_memory.codec.unfolding import check_unfolding
 
 
+_DEEPEST = 60  # dtypes within dtypes
+
+
 def write_array(encoder: Encoder, array: Any, depth: int) -> dict[str, Node]:
     """An array: its numbers as bytes, in its own order, with its dtype; objects one by one."""
     node: dict[str, Node] = {"shape": list(array.shape)}
@@ -79,14 +82,18 @@ def _read_dtype(decoder: Decoder, node: dict[str, Any], define: Any) -> Any:
 def _dtype(decoder: Decoder, description: Any) -> Any:
     """The dtype that numpy's own files describe so: texts, numbers, lists and tuples, and nothing else."""
     check_unfolding([description], decoder.allowance)
-    pending = [description]
-    while pending:
-        each = pending.pop()
-        if type(each) in (list, tuple):
-            pending.extend(each)
-        elif type(each) not in (str, int):
-            raise ValueError(f"a dtype that is described by a {type(each).__name__}")
+    _check_description(description, ())
     return np.lib.format.descr_to_dtype(description)
+
+
+def _check_description(description: Any, within: tuple[int, ...]) -> None:
+    if type(description) in (list, tuple):
+        if id(description) in within or len(within) > _DEEPEST:
+            raise ValueError("a dtype that is described by itself")
+        for each in description:
+            _check_description(each, (*within, id(description)))
+    elif type(description) not in (str, int):
+        raise ValueError(f"a dtype that is described by a {type(description).__name__}")
 
 
 # the classes of numpy, by their names

@@ -258,6 +258,7 @@ HOSTILE |= {
     "an image with notes, many times": noted_images,
     "an image of nothing but rows": lambda: step({"$": "image", "mode": "L", "size": [0, 50_000_000], "format": "zlib", "b64": ""}),  # noqa: E501
     "a masked array of nothing": lambda: step({"$": "ndarray", "masked": [rows(0, "<U100000000", b""), rows(0, "|b1", b""), "x"]}),  # noqa: E501
+    "a type that holds itself": lambda: step({"$": "dtype", "v": [7, {"$": "def", "n": 2, "v": [1, {"$": "ref", "n": 2}]}]}),  # noqa: E501
     "a type that unfolds": lambda: step({"$": "graph", "root": {"$": "dtype", "v": ref()}, "more": shared(None)["more"]}),  # noqa: E501
     "one text as many": lambda: step(again([text(2_000_000)], {"$": "AgentText", "v": ref()}, 1_000)),
     "one text as many sounds": lambda: step(again([text(2_000_000)], sound(ref()), 1_000)),
