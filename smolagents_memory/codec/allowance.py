@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smolagents_memory._errors import OversizedError
+from smolagents_memory._brief import brief
+from smolagents_memory._errors import DecodeError, OversizedError
 
 
 BASE = 64 << 20  # what may be made of nothing at all
@@ -32,6 +33,8 @@ class Allowance:
 
         What comes from bytes of its own counts as that much less: a plain page is a thousandth of its pixels.
         """
+        if type(amount) is not int or amount < 0:  # a size that was read, and would give back what is not its own
+            raise DecodeError(f"a size that is none: {brief(amount)}")
         self.left -= amount // packed
         self._made += amount
         if self.left < 0 or self._made > self._most:

@@ -42,6 +42,8 @@ class Messages:
 
     def add_list(self, ranges: list[Range]) -> InputMessages:
         """The list that these ranges of the list before make."""
+        if not all(type(number) is int and number >= 0 for each in ranges for number in each):
+            raise DecodeError("a list of messages takes what is no number of messages")
         for first, count, _ in (each for each in ranges if len(each) == 3):
             if not 0 <= first <= first + count <= len(self.originals):
                 raise DecodeError(f"a list refers to message {first + count - 1} of {len(self.originals)}")

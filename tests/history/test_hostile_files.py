@@ -17,6 +17,7 @@ from PIL import Image
 
 from smolagents_memory import NoteStep, ObservedMemory, load_memory, save_memory
 from smolagents_memory._errors import MemoryFileError, OversizedFileError
+from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.lines import dump_line
 
 
@@ -194,6 +195,17 @@ def doubled_messages() -> bytes:
     return b"".join(lines(*records))
 
 
+def lists(*ranges: list[Any]) -> list[bytes]:
+    """A step that was sent lists of messages."""
+    told = {"$": "ChatMessage", "role": {"$": "role", "v": "user"}, "content": "x"}
+    sent = [{"new": [told], "list": each} for each in ranges]
+    records = [
+        {**RECORD, "index": n, "fields": {"step_number": n, "timing": None}, "inputs": each}
+        for n, each in enumerate(sent)
+    ]
+    return lines(*records)
+
+
 def packed(*parts: bytes) -> bytes:
     return gzip.compress(b"".join(parts), 6)
 
@@ -357,6 +369,32 @@ def test_a_packed_memory_that_repeats_itself_is_read(tmp_path: Path) -> None:
     memory.steps.append(NoteStep("a screenshot", meta={"image": Image.new("RGB", (1280, 800))}))
     path = save_memory(memory, tmp_path / "x.jsonl.gz")
     assert len(load_memory(path).steps) == 2_001
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: packed(*lists([[0, 0.5, 0]], [[0, 1, 0]])),
+        lambda: b"".join(lists([[0, 1, 0]], [[0, 1], [0, -1]])),
+        lambda: b"".join(lists([[0, 1, 0]], [[0, True]])),
+    ],
+)
+def test_a_size_that_is_none_gives_nothing_back(tmp_path: Path, make: Any, monkeypatch: Any) -> None:
+    left: list[Any] = []
+    take = Allowance.take
+
+    def taken(self: Allowance, *arguments: Any, **options: Any) -> None:
+        left.append(self.left)
+        take(self, *arguments, **options)
+        left.append(self.left)
+
+    monkeypatch.setattr(Allowance, "take", taken)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(make())
+    with pytest.raises(MemoryFileError, match=r"is none|no number"):
+        load_memory(path)
+    assert left == sorted(left, reverse=True)
+    assert {type(each) for each in left} <= {int}
 
 
 def test_what_is_refused_says_so_in_our_own_error(tmp_path: Path) -> None:
