@@ -63,14 +63,7 @@ def test_feedback_in_another_process_counts_the_newest_recall_that_gave_it(tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "how",
-    [
-        "",
-        "import gc; del memory; gc.collect()",
-        "raise SystemExit",
-    ],
-)
+@pytest.mark.parametrize("how", ["", "import gc; del memory; gc.collect()", "raise SystemExit"])
 def test_traces_are_written_when_a_process_exits_without_closing(url: str, how: str) -> None:
     filled(url).close()
     in_a_process(f"memory.recall('pumps', 4)\nmemory.recall('zebra')\n{how}", url)
