@@ -73,11 +73,12 @@ def uncut() -> Iterator[None]:
     try:
         yield
     finally:
-        with _gate:
-            _within[me] -= 1
-            if not _within[me]:
-                del _within[me]
-                _gate.notify_all()
+        with _gate:  # garbage that is collected amid these lines may close a database: it comes and goes in here too
+            if _within[me] > 1:
+                _within[me] -= 1
+            else:
+                _gate.notify_all()  # they look once the gate is free
+                _within.pop(me, None)
 
 
 def _wait_for_others() -> None:
