@@ -74,9 +74,9 @@ class Measured:
     per_callback: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     megabytes: list[float] = field(default_factory=list)
 
-    def at(self, step: int) -> float:
+    def at(self, step: int, round_it: int = 5) -> float:
         """What the callbacks of a step cost about there, in microseconds."""
-        return 1e6 * statistics.median(self.per_step[max(0, step - 5) : step + 5])
+        return 1e6 * statistics.median(self.per_step[max(0, step - round_it) : step + round_it])
 
 
 def script(steps: int) -> Iterator[str]:
@@ -141,7 +141,7 @@ def main(steps: int = 1000) -> int:
     """Measure, print, and judge."""
     alone, all_on = measure(steps, []), measure(steps, all_of_them())
     inside = sum(all_on.per_step)
-    early, late = all_on.at(10), all_on.at(steps - 6)
+    early, late = all_on.at(10), all_on.at(steps - 50, 50)
     print(f"{steps} steps of {OBSERVATION} characters, all {len(all_on.per_callback)} callbacks")
     for name, seconds in sorted(all_on.per_callback.items(), key=lambda item: -item[1]):
         print(f"  {name:<24}{1e6 * seconds / steps:8.0f} µs a step")

@@ -110,8 +110,8 @@ def measure(size: int, real: MiniLMEmbedder, folder: Path) -> None:
     base = raw_fts(texts)
 
     def fts(query: str) -> Any:
-        words = " OR ".join(f'"{word}"' for word in query_words(query))
-        return base.execute("SELECT rowid FROM raw WHERE raw MATCH ? ORDER BY rank LIMIT 10", (words,)).fetchall()
+        any_word = " OR ".join(f'"{word}"' for words in query_words(query) for word in words.split())
+        return base.execute("SELECT rowid FROM raw WHERE raw MATCH ? ORDER BY rank LIMIT 10", (any_word,)).fetchall()
 
     asked = {query: real.embed_query(query) for query in queries}
     parts = {

@@ -15,9 +15,9 @@ _HOMES = {
     "_errors": """
         AttachError CallbackSignatureError DamagedFileError DecodeError DocumentError EmbeddingError
         ForeignFileError MemoryFileError MemoryLossWarning MissingExtraError NewerFormatError NewerSchemaError
-        OversizedError OversizedFileError PlaceError ScriptError SessionConflictError SessionDamagedError
-        SessionError SessionNotFoundError SessionStorageError SmolagentsMemoryError StoreBusyError StoreError
-        StoreFormatError StoreUnavailableError ToolStateError UnsupportedValueError
+        OversizedError OversizedFileError PlaceError ScriptError SealError SessionConflictError
+        SessionDamagedError SessionError SessionNotFoundError SessionStorageError SmolagentsMemoryError StoreBusyError
+        StoreError StoreFormatError StoreUnavailableError ToolStateError UnsupportedValueError
     """,
     "_events": "Event Events",
     "callbacks.alerts": "Alert",
@@ -28,6 +28,7 @@ _HOMES = {
     "callbacks.image_pruning": "PruneImages",
     "callbacks.input_messages": "DropInputMessages",
     "callbacks.loops": "AlertOnLoops",
+    "callbacks.prompt_redaction": "RedactPrompt",
     "callbacks.recent": "KeepRecentSteps",
     "callbacks.screenshots": "CaptureScreenshot",
     "callbacks.step_callback": "StepCallback",
@@ -59,6 +60,14 @@ _HOMES = {
     "memory.long_term": "Memory",
     "memory.ranking": "Ranker",
     "memory.serving": "LongTermStats",
+    "people.erasing": "Erasure",
+    "people.key_manager": "KeyManager",
+    "people.persons": "People",
+    "people.whose": "Person",
+    "privacy.masters": "Master",
+    "privacy.recognisers": "Recogniser",
+    "privacy.redaction": "Redactor",
+    "privacy.sealing": "Seal",
     "search.embedders": "CallableEmbedder ChromaEmbedder OpenAIEmbedder SentenceTransformerEmbedder",
     "search.embedding": "Embedder",
     "search.minilm": "MiniLMEmbedder",

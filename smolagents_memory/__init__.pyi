@@ -16,6 +16,7 @@ from smolagents_memory._errors import (
     OversizedFileError as OversizedFileError,
     PlaceError as PlaceError,
     ScriptError as ScriptError,
+    SealError as SealError,
     SessionConflictError as SessionConflictError,
     SessionDamagedError as SessionDamagedError,
     SessionError as SessionError,
@@ -60,6 +61,9 @@ from smolagents_memory.callbacks.input_messages import (
 )
 from smolagents_memory.callbacks.loops import (
     AlertOnLoops as AlertOnLoops,
+)
+from smolagents_memory.callbacks.prompt_redaction import (
+    RedactPrompt as RedactPrompt,
 )
 from smolagents_memory.callbacks.recent import (
     KeepRecentSteps as KeepRecentSteps,
@@ -176,6 +180,30 @@ from smolagents_memory.memory.ranking import (
 )
 from smolagents_memory.memory.serving import (
     LongTermStats as LongTermStats,
+)
+from smolagents_memory.people.erasing import (
+    Erasure as Erasure,
+)
+from smolagents_memory.people.key_manager import (
+    KeyManager as KeyManager,
+)
+from smolagents_memory.people.persons import (
+    People as People,
+)
+from smolagents_memory.people.whose import (
+    Person as Person,
+)
+from smolagents_memory.privacy.masters import (
+    Master as Master,
+)
+from smolagents_memory.privacy.recognisers import (
+    Recogniser as Recogniser,
+)
+from smolagents_memory.privacy.redaction import (
+    Redactor as Redactor,
+)
+from smolagents_memory.privacy.sealing import (
+    Seal as Seal,
 )
 from smolagents_memory.search.embedders import (
     CallableEmbedder as CallableEmbedder,

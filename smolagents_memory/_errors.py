@@ -14,6 +14,7 @@
     │   └── OversizedFileError        it would take memory or time beyond all proportion to its bytes; see max_bytes
     ├── MissingExtraError             an optional dependency is not installed; names the command that installs it
     ├── PlaceError                    what was given names no place, or not how things lie there
+    │   └── SealError                 a wrong or missing key, or what lies under a seal was changed; see `Seal`
     ├── StoreError                    a store of memories
     │   ├── StoreBusyError            another process has the folder; names the remedy
     │   ├── StoreFormatError          the storage was made by something else, or by a newer version
@@ -109,6 +110,10 @@ class PlaceError(SmolagentsMemoryError, ValueError):
     """What was given names no place, or contradicts how things lie there. Nothing was opened or changed."""
 
 
+class SealError(PlaceError):
+    """A wrong or missing key, or what lies under a seal was changed, moved or taken away. Nothing was written."""
+
+
 class StoreError(SmolagentsMemoryError):
     """The root of what can go wrong with a store of memories."""
 
@@ -142,7 +147,10 @@ class SessionError(SmolagentsMemoryError):
 
 
 class SessionConflictError(SessionError):
-    """Somebody else has written to the session since it was read here. Nothing in memory is lost."""
+    """Somebody else writes to the session, or has since it was read here, or it is another person's.
+
+    Nothing in memory is lost.
+    """
 
 
 class SessionNotFoundError(SessionError, KeyError):

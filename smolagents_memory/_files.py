@@ -29,14 +29,15 @@ _NOT_YET_LOCKED = 2.0  # seconds
 _ours: dict[str, int | None] = {}  # the tokens of the files that this process is writing, and their locks
 
 
-def write_whole(path: Path, lines: Iterable[bytes]) -> Path:
+def write_whole(path: Path, lines: Iterable[bytes], *, packed: bool | None = None) -> Path:
     """Write a file so that at any instant it is either the old one or the new one, whole, also after power loss.
 
-    A name that ends in ".gz" is packed. A link is followed: the file it points to is replaced, not the link.
+    A name that ends in ".gz" is packed, unless told otherwise. A link is followed: the file it points to is replaced,
+    not the link.
     """
     path = Path(os.path.realpath(path))
     with replacing(path) as temporary, temporary.open("wb") as raw:
-        _write(raw, lines, packed=path.suffix == ".gz")
+        _write(raw, lines, packed=path.suffix == ".gz" if packed is None else packed)
     return path
 
 

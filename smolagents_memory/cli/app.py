@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -68,25 +69,69 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is destroyed or replaced.")]
 SessionId = Annotated[str, typer.Argument(help="The session's id.", show_default=False)]
 
+KeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--key-file",
+        envvar="SMOLAGENTS_MEMORY_KEY_FILE",
+        help="Of a sealed place: the file with its master key. A passphrase is taken from the environment alone: "
+        "SMOLAGENTS_MEMORY_PASSPHRASE.",
+        show_default=False,
+    ),
+]
+KeyringAt = Annotated[
+    str | None,
+    typer.Option(
+        "--keyring",
+        envvar="SMOLAGENTS_MEMORY_KEYRING",
+        help="Of a sealed place: where its keys are, a folder or a database URL.",
+        show_default=False,
+    ),
+]
+
 STORAGE = "agent_memory"
 Command = TypeVar("Command", bound=Callable[..., Any])
+_KEYS = {"key_file": KeyFile, "keyring": KeyringAt}
 
 
-def command(name: str) -> Callable[[Command], Command]:
-    """Register a command whose errors are told in a sentence, not in a traceback."""
+def command(name: str, group: typer.Typer = app) -> Callable[[Command], Command]:
+    """Register a command, maybe of a group, whose errors are told in a sentence, not in a traceback.
+
+    One that takes a storage takes its keys as well, and is handed a `Place` with its seal where these were given. Who
+    makes keys names these options itself, and is handed what was given.
+    """
 
     def register(function: Command) -> Command:
+        taken = inspect.signature(function, eval_str=True)
+        with_keys = "storage" in taken.parameters and not _KEYS.keys() & taken.parameters.keys()
+
         @functools.wraps(function)
         def guarded(*args: Any, **options: Any) -> Any:
             try:
+                if with_keys:
+                    keys = {each: options.pop(each, None) for each in _KEYS}
+                    options["storage"] = _sealed(options["storage"], **keys)
                 return function(*args, **options)
             except (SmolagentsMemoryError, OSError, ValueError) as error:
                 fail(str(error))
 
-        app.command(name)(guarded)
+        if with_keys:
+            more = [
+                inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+                for each, option in _KEYS.items()
+            ]
+            guarded.__signature__ = taken.replace(parameters=[*taken.parameters.values(), *more])  # type: ignore[attr-defined]
+            guarded.__annotations__ = {**function.__annotations__, **_KEYS}
+        group.command(name)(guarded)
         return function
 
     return register
+
+
+def _sealed(storage: str, **keys: str | None) -> Any:
+    from smolagents_memory.cli.seals import sealed_place  # what a seal needs is imported where there may be one
+
+    return sealed_place(storage, **keys)
 
 
 def fail(message: str) -> NoReturn:
@@ -96,9 +141,9 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def named(storage: str) -> str:
+def named(storage: Any) -> str:
     """A place as it may be shown: without its password."""
-    return shown_url(storage)
+    return shown_url(str(storage))
 
 
 class Screen(Console):
@@ -205,6 +250,7 @@ def demo(
 
 def main() -> None:
     """The entry point of the `smolagents-memory` command."""
-    for commands in ("sessions", "memories", "doctor"):  # in the order in which the help lists them
+    rooms = ("sessions", "memories", "people", "key_commands", "doctor")  # in the order in which the help lists them
+    for commands in rooms:
         import_module(f"smolagents_memory.cli.{commands}")
     app()

@@ -15,9 +15,13 @@ import typer
 from rich.text import Text
 
 from smolagents_memory import __version__
-from smolagents_memory._errors import SmolagentsMemoryError
+from smolagents_memory._errors import SealError, SmolagentsMemoryError
 from smolagents_memory.cli.app import STORAGE, AsJson, Storage, command, console, named, print_json
 from smolagents_memory.database.direct import opened_directly
+
+
+_WITHOUT_KEYS = "--key-file and --keyring: neither sessions nor memories were looked at"
+_RESTORE = "name the right keys, or restore the newest backup: SessionManager(…).restore_backup(path)"
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Finding:
     remedy: str = ""
 
 
-def examine(storage: str) -> Iterator[Finding]:
+def examine(storage: Any) -> Iterator[Finding]:
     """Look at everything that has to be well."""
     yield from _versions()
     yield _full_text()
@@ -67,7 +71,7 @@ def _embedder() -> Finding:
     return Finding("embedding model", f"in a wheel, {version}")
 
 
-def _database(storage: str) -> Iterator[Finding]:
+def _database(storage: Any) -> Iterator[Finding]:
     from smolagents_memory.database import tables
     from smolagents_memory.sessions import leases
     from smolagents_memory.sessions.manager import SessionManager
@@ -89,12 +93,54 @@ def _database(storage: str) -> Iterator[Finding]:
         yield _integrity(path)
     if not well:
         return
-    with manager.database.reading() as connection:
-        rows = connection.execute(tables.sessions.select().where(tables.sessions.c.writer.is_not(None))).all()
-        written = sum(leases.is_alive(manager.database, connection, row) for row in rows)
-    yield Finding("sessions", f"{len(manager.list_sessions())}, of which {written} are being written")
-    yield from _damage(manager)
-    yield from _damaged_memories(manager)
+    yield from _seal(manager.database)
+    try:
+        with manager.database.reading() as connection:
+            rows = connection.execute(tables.sessions.select().where(tables.sessions.c.writer.is_not(None))).all()
+            written = sum(leases.is_alive(manager.database, connection, row) for row in rows)
+        if manager.database.place.seal is not None:
+            yield from (audit := list(_audit(manager.database)))
+            if not all(finding.well for finding in audit):
+                return
+        yield Finding("sessions", f"{len(manager.list_sessions())}, of which {written} are being written")
+        yield from _damage(manager)
+        yield from _damaged_memories(manager)
+    except SealError as error:
+        yield Finding("sealed", str(error), False, _WITHOUT_KEYS if manager.database.place.seal is None else _RESTORE)
+
+
+def _seal(database: Any) -> Iterator[Finding]:
+    """How the place is sealed, as it says without its keys."""
+    from smolagents_memory.database.engine import Database
+    from smolagents_memory.database.seal_state import is_unpurged, parsed, read_state
+
+    with Database(database.place, database.faults, as_it_lies=True).reading() as connection:
+        text = read_state(connection)
+        left = is_unpurged(connection)
+    if text is not None:
+        try:
+            what = "everything is encrypted" if parsed(text, str(database)).mode == "seal" else "changes are noticed"
+            yield Finding("seal", what)
+        except SealError as error:
+            yield Finding("seal", str(error), False, _RESTORE)
+    if left:
+        found = "what lay here before may still be in the files: whoever sealed it was killed"
+        yield Finding("seal", found, False, "smolagents-memory seal")
+
+
+def _audit(database: Any) -> Iterator[Finding]:
+    """Go along the chain of every session and the marks of every scope."""
+    from smolagents_memory.database.auditing import audited
+
+    count = damaged = 0
+    with console().status("going along chains and marks …"):
+        for name, what in audited(database):
+            count += 1
+            if what is not None:
+                damaged += 1
+                yield Finding(name, what, False, _RESTORE)
+    if not damaged:
+        yield Finding("chains and marks", f"{count} sessions and scopes are as they were written")
 
 
 def _integrity(path: Path) -> Finding:

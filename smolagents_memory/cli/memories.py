@@ -26,7 +26,7 @@ _SHOWN = 20  # scopes in an error
 
 
 @contextmanager
-def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True, vector: bool = True) -> Iterator[Any]:
+def _memory(storage: Any, scope: list[str] | None, *, must_exist: bool = True, vector: bool = True) -> Iterator[Any]:
     """The long-term memory of a place, open for as long as it is needed."""
     from smolagents_memory.database.places import Place
     from smolagents_memory.memory.enhanced import EnhancedAgentMemory
@@ -42,13 +42,9 @@ def _memory(storage: str, scope: list[str] | None, *, must_exist: bool = True, v
         yield memory
 
 
-def _bound(storage: str, scope: list[str] | None, must_exist: bool) -> dict[str, Any] | None:
+def _bound(storage: Any, scope: list[str] | None, must_exist: bool) -> dict[str, Any] | None:
     """The scope that was named. One that is not there is told with those that there are."""
-    pairs = [each.partition("=") for each in scope or ()]
-    wrong = [name for name, equals, value in pairs if not (name and equals and value)]
-    if wrong:
-        app.fail(f"a scope is given as name=value, such as --scope user=ann; {wrong[0]!r} is not")
-    wanted: dict[str, Any] = {name: value for name, _, value in pairs}
+    wanted = as_scope(scope)
     if not wanted or not must_exist:
         return wanted or None
     there = _scopes(storage)
@@ -61,7 +57,16 @@ def _bound(storage: str, scope: list[str] | None, must_exist: bool) -> dict[str,
     return app.fail(f"there is no scope {' '.join(scope or ())} in {app.named(storage)!r}; {_named(there)}")
 
 
-def _scopes(storage: str) -> list[Any]:
+def as_scope(scope: list[str] | None) -> dict[str, Any]:
+    """The scope that was named as name=value."""
+    pairs = [each.partition("=") for each in scope or ()]
+    wrong = [name for name, equals, value in pairs if not (name and equals and value)]
+    if wrong:
+        app.fail(f"a scope is given as name=value, such as --scope user=ann; {wrong[0]!r} is not")
+    return {name: value for name, _, value in pairs}
+
+
+def _scopes(storage: Any) -> list[Any]:
     from smolagents_memory.database.engine import MEMORIES, Database
     from smolagents_memory.stores.bank import Bank
 
@@ -80,6 +85,9 @@ def search(
     query: Annotated[str, typer.Argument(help="What to look for, in words of your own.", show_default=False)],
     k: Annotated[int, typer.Option("-k", min=1, help="How many memories at most.")] = 5,
     explain: Annotated[bool, typer.Option(help="Show the parts of each score.")] = False,
+    min_relevance: Annotated[
+        float, typer.Option(min=0, max=1, help="Leave out what has probably nothing to do with it: 0.3, say.")
+    ] = 0.0,
     scope: Scope = None,
     storage: Storage = STORAGE,
     as_json: AsJson = False,
@@ -89,18 +97,18 @@ def search(
     Example: smolagents-memory search "why did the nightly job fail" -k 3
     """
     with _memory(storage, scope) as memory:
-        hits = memory.recall(query, k, explain=explain)
+        hits = memory.recall(query, k, explain=explain, min_relevance=min_relevance)
     if as_json:
         parts = [{"explained": hit.parts} if explain else {} for hit in hits]
-        names = ("key", "value", "score", "meta", "origin", "trust")
+        names = ("key", "value", "score", "relevance", "meta", "origin", "trust")
         found = [{name: getattr(hit, name) for name in names} for hit in hits]
         app.print_json([{**one, **part} for one, part in zip(found, parts, strict=True)])
         return
-    rows = [[f"{hit.score:.2f}", hit.key, hit.value] for hit in hits]
+    rows = [[f"{hit.score:.2f}", f"{hit.relevance:.2f}", hit.key, hit.value] for hit in hits]
     if explain:
         for row, hit in zip(rows, hits, strict=True):
-            row.append(" ".join(f"{name} {value:.2f}" for name, value in hit.parts.items()))
-    columns = ["score", "key", "memory", *(["parts"] if explain else [])]
+            row.append(" ".join(f"{name} {value:.2f}" for name, value in hit.parts.items() if value))
+    columns = ["score", "relevance", "key", "memory", *(["parts"] if explain else [])]
     app.print_table(columns, rows, "Nothing that fits was found.")
 
 
@@ -111,6 +119,9 @@ def remember(
     importance: Annotated[float, typer.Option(min=0.0, help="How much it matters; 1 is usual.")] = 1.0,
     source: Annotated[str | None, typer.Option(help="Where it comes from.")] = None,
     origin: Annotated[str, typer.Option(help="Who wrote the text: user, agent, tool, document or import.")] = "user",
+    replaces: Annotated[
+        str | None, typer.Option(help="The key of a memory that is true no longer.", show_default=False)
+    ] = None,
     scope: Scope = None,
     storage: Storage = STORAGE,
     as_json: AsJson = False,
@@ -125,7 +136,9 @@ def remember(
         if file is not None:
             keys = memory.remember_document(file, source)
         else:
-            keys = [memory.remember(text, importance=importance, source=source, origin=origin)]
+            keys = [
+                memory.remember(text, importance=importance, source=source, origin=origin, replaces=replaces or ())
+            ]
     app.tell(
         f"Remembered as {keys[0]}." if len(keys) == 1 else f"Remembered in {len(keys)} parts.", {"keys": keys}, as_json
     )
@@ -288,6 +301,40 @@ def reindex(scope: Scope = None, storage: Storage = STORAGE, as_json: AsJson = F
     with _memory(storage, scope) as memory:
         done = memory.reindex(show_progress=not as_json)
     app.tell("Done: " + ", ".join(f"{count} {what}" for what, count in done.items()) + ".", done, as_json)
+
+
+@command("consolidate")
+def consolidate(scope: Scope = None, storage: Storage = STORAGE, as_json: AsJson = False) -> None:
+    """Join what is remembered more than once into one memory that says how often; `separate` undoes it.
+
+    Example: smolagents-memory consolidate --scope user=ann
+    """
+    with _memory(storage, scope) as memory:
+        joined = memory.consolidate(show_progress=not as_json)
+    away = sum(map(len, joined.values()))
+    app.tell(
+        f"{away} put away for {len(joined)} that say the same.{' ' + ', '.join(joined) if joined else ''}",
+        {"joined": joined},
+        as_json,
+    )
+
+
+@command("separate")
+def separate(
+    key: Annotated[str, typer.Argument(help="The key of the memory that stands for others.", show_default=False)],
+    scope: Scope = None,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Bring back what was put away for a memory that says the same.
+
+    Example: smolagents-memory separate m-3f9c2a
+    """
+    with _memory(storage, scope) as memory:
+        back = memory.separate(key)
+    if not back:
+        app.fail(f"the memory {key!r} stands for no others; `smolagents-memory memories --json` shows what does")
+    app.tell(f"{len(back)} brought back: {', '.join(back)}.", {"separated": back}, as_json)
 
 
 @command("decay")

@@ -16,7 +16,7 @@ from smolagents_memory.cli.app import STORAGE, AsJson, SessionId, Storage, Yes, 
 PathOut = Annotated[Path, typer.Argument(help="The file to write; .gz packs it.", show_default=False)]
 
 
-def _manager(storage: str, *, must_exist: bool = True) -> Any:
+def _manager(storage: Any, *, must_exist: bool = True) -> Any:
     from smolagents_memory.sessions.manager import SessionManager
 
     manager = SessionManager(storage)
@@ -28,7 +28,7 @@ def _manager(storage: str, *, must_exist: bool = True) -> Any:
     return manager
 
 
-def _session(storage: str, session_id: str) -> Any:
+def _session(storage: Any, session_id: str) -> Any:
     session = _manager(storage).session(session_id)
     if not session.exists():
         app.fail(
@@ -37,35 +37,57 @@ def _session(storage: str, session_id: str) -> Any:
     return session
 
 
-def _time(seconds: float | None) -> str:
+def _source(storage: Any, source: str) -> Any:
+    """A session, or a file: a sealed one is opened with the keys that were given."""
+    from smolagents_memory.history.files import load_memory
+    from smolagents_memory.history.sealed_files import is_sealed
+
+    path = Path(source)
+    if not path.is_file():
+        return _session(storage, source)
+    return load_memory(path, seal=getattr(storage, "seal", None)) if is_sealed(path) else source
+
+
+def shown_time(seconds: float | None) -> str:
+    """A time as people read it, by their own clock."""
     return "" if seconds is None else dt.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
 @command("sessions")
-def sessions(storage: Storage = STORAGE, as_json: AsJson = False) -> None:
-    """List all sessions, the one that was used last first.
+def sessions(
+    user: Annotated[str | None, typer.Option(help="Only this person's.", show_default=False)] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", help="Only those with this tag; may be given several times.", show_default=False),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Only those with this in their title.", show_default=False)] = None,
+    storage: Storage = STORAGE,
+    as_json: AsJson = False,
+) -> None:
+    """List sessions, the one that was used last first.
 
-    Example: smolagents-memory sessions --storage agent_memory
+    Example: smolagents-memory sessions --user ann --tag travel
     """
-    found = _manager(storage).sessions()
+    found = _manager(storage).sessions(user=user, tags=tag or (), title=title)
     if as_json:
         app.print_json([dataclasses.asdict(info) for info in found])
         return
-    rows = [
-        [
-            i.session_id,
-            i.state,
-            _time(i.updated),
-            i.runs,
-            i.steps,
-            f"{i.input_tokens:,}/{i.output_tokens:,}",
-            i.last_task,
-        ]
-        for i in found
-    ]
-    app.print_table(
-        ["session", "state", "last used", "runs", "steps", "tokens in/out", "last task"], rows, "No sessions yet."
-    )
+    columns = {
+        "session": [i.session_id for i in found],
+        "user": [i.user for i in found],
+        "title": [i.title for i in found],
+        "tags": [", ".join(i.tags) for i in found],
+        "state": [i.state for i in found],
+        "last used": [shown_time(i.updated) for i in found],
+        "runs": [i.runs for i in found],
+        "steps": [i.steps for i in found],
+        "tokens in/out": [f"{i.input_tokens:,}/{i.output_tokens:,}" for i in found],
+        "last task": [i.last_task for i in found],
+    }
+    shown = [name for name, cells in columns.items() if name not in ("user", "title", "tags") or any(cells)]
+    rows = [list(row) for row in zip(*(columns[name] for name in shown), strict=True)]
+    filtered = user is not None or bool(tag) or title is not None
+    app.print_table(shown, rows, "No sessions that fit." if filtered else "No sessions yet.")
 
 
 @command("show")
@@ -88,9 +110,14 @@ def show(
     if as_json:
         runs = [dataclasses.asdict(each) for each in session.runs()]
         steps = [{**encode_step(each.original), "left": each.left, "run": each.run or run} for each in told]
-        app.print_json({"session": session_id, "runs": runs, "steps": steps})
+        labels = {"user": session.user, "title": session.title, "tags": session.tags}
+        app.print_json({"session": session_id, **labels, "runs": runs, "steps": steps})
         return
-    rows = [[r.number, r.state, _time(r.started), r.steps, r.task, r.error or r.answer] for r in session.runs()]
+    labels = {"user": session.user, "title": session.title, "tags": ", ".join(session.tags)}
+    for name, label in labels.items():
+        if label:
+            app.say(f"{name}: {label}")
+    rows = [[r.number, r.state, shown_time(r.started), r.steps, r.task, r.error or r.answer] for r in session.runs()]
     app.print_table(["run", "state", "started", "steps", "task", "answer or error"], rows, "No runs yet.")
     dropped, changed = (sum(each.left == how for each in told) for how in ("dropped", "changed"))
     if dropped or changed:
@@ -120,7 +147,7 @@ def replay(
     from smolagents_memory.insight.playback import replay as play
     from smolagents_memory.insight.recorded import read_all
 
-    told: Any = read_all(source if Path(source).is_file() else _session(storage, source))
+    told: Any = read_all(_source(storage, source))
     if as_json:
         app.print_json([{"role": str(m.role), "content": m.content} for m in conversation(told)])
         return
@@ -134,17 +161,20 @@ def export(
     all_steps: Annotated[
         bool, typer.Option("--all", help="Every step that was journaled, as it came, instead of what is in memory.")
     ] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="For everybody to read, also where the place is sealed.")
+    ] = False,
     storage: Storage = STORAGE,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a session's memory as a portable file.
+    """Write a session's memory as a portable file: sealed with the keys of the place, where that is sealed.
 
     Example: smolagents-memory export user-42 user-42.jsonl.gz --all
     """
     session = _session(storage, session_id)
     app.confirm_replacing(path, yes)
-    written = session.export(path, all_steps=all_steps)
+    written = session.export(path, all_steps=all_steps, seal=False if plain else None)
     _tell_written(f"Session {session_id!r}", written, as_json)
 
 
@@ -161,7 +191,7 @@ def import_(
     recover: Annotated[bool, typer.Option(help="Of a damaged file, take the steps before the damage.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Begin a session with the memory of a file.
+    """Begin a session with the memory of a file. A sealed one is opened with the keys of the place.
 
     Example: smolagents-memory import user-42 user-42.jsonl.gz
     """
@@ -221,7 +251,7 @@ def stats(
     """
     from smolagents_memory.insight.statistics import analyze
 
-    found = analyze(source if Path(source).is_file() else _session(storage, source))
+    found = analyze(_source(storage, source))
     if as_json:
         app.print_json(found.to_dict())
     else:

@@ -12,15 +12,20 @@ from typing import Any
 
 from smolagents_memory._errors import DecodeError
 from smolagents_memory.codec.allowance import Allowance
+from smolagents_memory.privacy.scrubbers import Scrubber
 
 
 INLINE_LIMIT = 512
 
 
 class Blobs:
-    """Bytes by their SHA-256, met while encoding. Equal pixels are packed once, the same image is hashed once."""
+    """Bytes by their SHA-256, met while encoding. Equal pixels are packed once, the same image is hashed once.
 
-    def __init__(self) -> None:
+    A `scrubber` takes things out of every text that is encoded with them.
+    """
+
+    def __init__(self, scrubber: Scrubber | None = None) -> None:
+        self.scrubber = scrubber
         self.data: dict[str, bytes] = {}
         self.pixels: dict[bytes, str] = {}
         self._images: dict[int, tuple[weakref.ref[Any], dict[str, Any]]] = {}

@@ -19,7 +19,9 @@ from smolagents_memory.codec.allowance import allowance_of
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.keys import Weights, check_hashes, compared, is_simple
 from smolagents_memory.codec.later import Later, NotYet, really
+from smolagents_memory.codec.scrubbing import WITHHELD, without_texts
 from smolagents_memory.codec.slots import put
+from smolagents_memory.privacy.scrubbers import Scrubber
 
 
 Node = Any  # plain JSON
@@ -36,8 +38,11 @@ class Encoder:
     """Turns values into JSON nodes. One encoder is used for as long as values may share parts.
 
     `writers(value)` gives a tag and a function that writes the rest of the node, or None; `not_kept(value, why)` gives
-    the node that stands for what cannot be kept.
+    the node that stands for what cannot be kept. Where the blobs have a scrubber, texts are written without what it
+    takes out of them, and are counted in `scrubbed`.
     """
+
+    whole = False  # whether a text is kept as it is, or not at all
 
     def __init__(
         self,
@@ -47,6 +52,8 @@ class Encoder:
     ) -> None:
         self.blobs = blobs
         self.losses: list[str] = []
+        self.scrubbed = 0
+        self._scrubber = blobs.scrubber
         self._writers = writers
         self._not_kept = not_kept
         self._seen: dict[int, list[Any]] = {}  # id of a value → [the value (kept alive), its node, its label]
@@ -76,8 +83,7 @@ class Encoder:
         if value is None or kind is bool:
             return value
         if kind is str:
-            odd = None if is_plain(value) else value.encode("utf-8", "surrogatepass")
-            return value if odd is None else {TAG: "str", **self.blobs.node(odd)}
+            return self._text(value)
         if kind is int:
             return value if -_JSON_INT < value < _JSON_INT else {TAG: "int", "v": hex(value)}
         if kind is float:
@@ -94,6 +100,26 @@ class Encoder:
             return {TAG: "ref", "n": seen[2]}
         return self._fresh(value, depth, seen)
 
+    def entry(self, name: Any, value: Any, depth: int) -> Node:
+        """The node for a value that stands under a name, which may say what it is."""
+        if self._scrubber is None or type(value) is not str or type(name) is not str:
+            return self.node(value, depth + 1)
+        return self._text(value, self._scrubber.under(name, value))
+
+    def _text(self, text: str, scrubbed: str | None = None) -> Node:
+        if self._scrubber is not None:
+            scrubbed = self._scrubber.text(text) if scrubbed is None else scrubbed
+            if scrubbed != text:
+                self.scrubbed += 1
+                if self.whole:
+                    return self._not_kept(text, WITHHELD)
+                text = scrubbed
+        odd = None if is_plain(text) else text.encode("utf-8", "surrogatepass")
+        return text if odd is None else {TAG: "str", **self.blobs.node(odd)}
+
+    def _is_plain(self, key: str) -> bool:
+        return is_plain(key) and (self._scrubber is None or self._scrubber.text(key) == key)
+
     def _fresh(self, value: Any, depth: int, seen: list[Any]) -> Node:
         kind = type(value)
         if kind is list:
@@ -105,12 +131,12 @@ class Encoder:
         seen[1] = node
         if kind is dict:
             entries = list(value.items())
-            if all(type(key) is str and key[:1] != TAG and is_plain(key) for key, _ in entries):
+            if all(type(key) is str and key[:1] != TAG and self._is_plain(key) for key, _ in entries):
                 for key, item in entries:
-                    node[key] = self.node(item, depth + 1)
+                    node[key] = self.entry(key, item, depth)
             else:
                 node[TAG] = "dict"
-                node["v"] = [[self.node(key, depth + 1), self.node(item, depth + 1)] for key, item in entries]
+                node["v"] = [[self.node(key, depth + 1), self.entry(key, item, depth)] for key, item in entries]
             return node
         self._tagged(value, depth, node)
         if seen[2] is None and not self._can_be_shared(value):
@@ -127,20 +153,31 @@ class Encoder:
     def _tagged(self, value: Any, depth: int, node: dict[str, Node]) -> None:
         before = len(self._seen)
         try:
-            found = self._writers(value)
+            written = value if self._scrubber is None else self._scrubbed(value, self._scrubber)
+            found = self._writers(written)
             if found is None:
                 node.update(self._not_kept(value, ""))
             else:
                 tag, write = found
                 node[TAG] = tag
-                node.update(write(self, value, depth))
+                node.update(write(self, written, depth))
                 return
         except Exception as error:  # noqa: BLE001 — whatever a value's own code raises: the run goes on
             for part in list(self._seen)[before:]:  # their nodes went with this one: nothing may refer to them
                 del self._seen[part]
             node.clear()
             node.update(self._not_kept(value, f"{type(error).__name__}: {str(error)[:120]}"))
+        if self._scrubber is not None and "detail" in node:
+            node["detail"] = ""  # it shows what is in the value, cut short
         self.losses.append(str(node.get("type", type(value).__name__)))
+
+    def _scrubbed(self, value: Any, scrubber: Scrubber) -> Any:
+        scrubbed = without_texts(value, scrubber.text)
+        if scrubbed is not value:
+            self.scrubbed += 1
+            if self.whole:
+                raise ValueError(WITHHELD)
+        return scrubbed
 
 
 def _labelled(node: Node, labels: dict[int, int]) -> Node:

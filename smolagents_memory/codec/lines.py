@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 import re
 import zlib
 from collections.abc import Generator
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal, Protocol
 
-from smolagents_memory._errors import DecodeError, OversizedError
+from smolagents_memory._errors import DecodeError
 from smolagents_memory._json import parse_json
 from smolagents_memory.codec.allowance import Allowance
 
@@ -44,7 +44,15 @@ def parse_line(line: bytes) -> dict[str, Any]:
     return record
 
 
-def read_whole(path: Path, allowance: Allowance) -> bytes:
+class Readable(Protocol):
+    """A file to read: a path, or what is within a file under a seal."""
+
+    def open(self, mode: Literal["rb"]) -> BinaryIO: ...
+
+    def stat(self) -> os.stat_result: ...
+
+
+def read_whole(path: Readable, allowance: Allowance) -> bytes:
     """The whole of a file, unpacked if it is packed; DecodeError where it cannot be, or is too much."""
     with path.open("rb") as raw:
         if raw.read(2) != _GZIP:
@@ -62,14 +70,18 @@ def read_whole(path: Path, allowance: Allowance) -> bytes:
     return bytes(text)
 
 
-def read_lines(path: Path, allowance: Allowance | None = None) -> Generator[bytes | DecodeError, None, None]:
+def read_lines(path: Readable, allowance: Allowance | None = None) -> Generator[bytes | DecodeError, None, None]:
     """The lines of a file, unpacked if it is packed; the last item is a DecodeError where reading ends early.
 
     What is unpacked is taken from the allowance: a few bytes can hold a terabyte.
     """
     allowance = allowance or Allowance(path.stat().st_size)
     with path.open("rb") as raw:
-        packed = raw.read(2) == _GZIP
+        try:
+            packed = raw.read(2) == _GZIP
+        except DecodeError as error:  # what is under a seal was changed
+            yield error
+            return
         raw.seek(0)
         with gzip.open(raw) if packed else contextlib.nullcontext(raw) as source:
             while True:
@@ -78,7 +90,7 @@ def read_lines(path: Path, allowance: Allowance | None = None) -> Generator[byte
                     line = source.readline(longest)
                     if packed:
                         allowance.take(_UNPACKED * len(line), "what it unpacks to")
-                except OversizedError as error:
+                except DecodeError as error:  # it is too much, or what is under a seal was changed
                     yield error
                     return
                 except (EOFError, OSError, zlib.error) as error:

@@ -86,7 +86,7 @@ def write_fields(encoder: Encoder, fields: Iterable[tuple[str, Any]], depth: int
     for name, value in fields:
         if name[:1] == TAG:
             raise ValueError(f"an attribute called {name!r}")
-        node[name] = encoder.node(value, depth + 1)
+        node[name] = encoder.entry(name, value, depth)
     return node
 
 

@@ -64,6 +64,19 @@ def blob_names(node: Any) -> Iterator[str]:
         yield from blob_names(part)
 
 
+def needs(node: Any, name: str) -> bool:
+    """Whether a node needs a blob, and does not only hold a dictionary of somebody's that looks so."""
+    if isinstance(node, dict):
+        if TAG in node and name in (node.get("at"), *(_at(part) for part in node.get("palette") or ())):
+            return True
+        node = list(node.values())
+    return isinstance(node, list) and any(needs(part, name) for part in node)
+
+
+def _at(part: Any) -> Any:
+    return part.get("at") if isinstance(part, dict) else None
+
+
 def _is_name(text: Any) -> bool:
     return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 

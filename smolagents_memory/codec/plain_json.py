@@ -28,18 +28,22 @@ def pack(value: Any, what: str = "the value") -> str:
     return json.dumps(node, separators=(",", ":"))
 
 
+_decoded = json.JSONDecoder().decode  # `json.loads` looks at its eight arguments each time
+
+
 def unpack(text: str) -> Any:
     """The value that was packed."""
     if text == "{}":
         return {}
     try:
-        return decode_value(json.loads(text))
+        node = _decoded(text)
+        return node if _plain(node) else decode_value(node)
     except ValueError as error:
         raise StoreFormatError(f"a stored value cannot be read: {error}") from error
 
 
 def _plain(value: Any) -> bool:
-    """Whether the commonest values, flat texts and numbers, can skip the encoder."""
+    """Whether the commonest values, flat texts and numbers, can skip the encoder, and the decoder."""
     if type(value) is dict:
         return all(
             type(k) is str and not k.startswith("$") and (v is None or type(v) in (str, int, bool))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from smolagents_memory._errors import DecodeError
+from smolagents_memory._errors import DecodeError, UnsupportedValueError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec import libraries, objects, python_types
 from smolagents_memory.codec.blobs import Blobs, embed_blobs, extract_blobs
@@ -13,6 +13,7 @@ from smolagents_memory.codec.graph import TAG, Decoder, Encoder, Node, Read, Wri
 from smolagents_memory.codec.placeholders import not_kept_node
 from smolagents_memory.codec.registry import registry
 from smolagents_memory.codec.unfolding import check_unfolding
+from smolagents_memory.privacy.scrubbers import Scrubber
 
 
 def encode_value(value: Any, blobs: Blobs | None = None) -> Node:
@@ -61,6 +62,22 @@ def new_encoder(blobs: Blobs | None = None) -> Encoder:
 def new_decoder(blobs: Mapping[str, bytes]) -> Decoder:
     """A decoder for values of every known type."""
     return Decoder(READERS, blobs)
+
+
+def scrubbed_value(value: Any, scrubber: Scrubber | None) -> Any:
+    """A value without what is taken out of the texts in it, however deep; the very same where nothing was found."""
+    if scrubber is None or value is None or isinstance(value, (bool, int, float)):
+        return value
+    if type(value) is str:
+        return scrubber.text(value)
+    encoder = new_encoder(Blobs(scrubber))
+    node = encoder.encode(value)
+    if encoder.losses and encoder.scrubbed:
+        kinds = ", ".join(sorted(set(encoder.losses))[:5])
+        raise UnsupportedValueError(
+            f"a value holds what is redacted beside what cannot be kept ({kinds}); nothing was written"
+        )
+    return new_decoder(encoder.blobs.data).decode(node) if encoder.scrubbed else value
 
 
 def warn_of_losses(losses: list[str], what: str = "This value") -> None:

@@ -16,7 +16,8 @@ from smolagents_memory.database.direct import opened_directly
 
 _LOGS = ("-wal", "-journal")  # which SQLite would play into whatever lies beside them
 _PART = re.compile(
-    r"(?P<of>.+?)(?:-wal|-shm|-journal|\.\d+\.[0-9a-f]{8}\.copying|(?P<lock>(?:\.[0-9a-f]{16})?\.lock))", re.DOTALL
+    r"(?P<of>.+?)(?:-wal|-shm|-journal|\.\d+-\d+\.bits|\.\d+\.[0-9a-f]{8}\.copying|(?P<lock>(?:\.[0-9a-f]{16})?\.lock))",
+    re.DOTALL,
 )
 
 

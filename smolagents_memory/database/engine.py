@@ -26,6 +26,7 @@ from smolagents_memory.database.envelope import Envelope
 from smolagents_memory.database.opened import FileId, Opened
 from smolagents_memory.database.passwords import without_passwords
 from smolagents_memory.database.places import Durability, Place
+from smolagents_memory.database.seal_state import begin, keys_for, read_state
 
 
 class Faults(NamedTuple):
@@ -42,6 +43,7 @@ SESSIONS = Faults(
     "What is in memory is untouched; mend the database, then flush() writes what was missed",
 )
 MEMORIES = Faults(StoreUnavailableError, StoreFormatError, "Nothing was half-written")
+SEAL = "seal"  # whoever writes shares this lock; who changes keys has it alone, before any other
 
 
 class Database:
@@ -51,9 +53,10 @@ class Database:
     process share their connections, and each tells faults in its own words.
     """
 
-    def __init__(self, place: Place, faults: Faults = SESSIONS) -> None:
+    def __init__(self, place: Place, faults: Faults = SESSIONS, *, as_it_lies: bool = False) -> None:
         self.place, self.faults = place, faults
         self.opened = Opened.of(place)
+        self._as_it_lies = as_it_lies  # rows are copied, sealed or not: nobody reads a value
 
     @classmethod
     def at(cls, place: Any, durability: Durability | None = None, *, faults: Faults = SESSIONS) -> Database:
@@ -86,11 +89,6 @@ class Database:
         """SQLAlchemy's, for what no transaction of ours can do."""
         return self.opened.engine
 
-    @property
-    def envelope(self) -> Envelope:
-        """What packs this place's values."""
-        return Envelope(self.opened.id, self.place.seal)
-
     # -- transactions ------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -113,8 +111,18 @@ class Database:
         with self.faults_named(done):
             self.prepare(file)
             relaxed = self.place.durability == "process"
-            with self.opened.begun(relaxed=relaxed, envelope=self.envelope, **options) as connection:
-                yield connection
+            with self.opened.begun(relaxed=relaxed, **options) as connection:
+                if options.get("immediate") and not self._as_it_lies:
+                    alone(connection, SEAL, shared=True)
+                yield connection if self._as_it_lies else self._with_envelope(connection)
+
+    def _with_envelope(self, connection: Connection) -> Connection:
+        keys = self.opened.keys_for(self.place.seal, read_state(connection), str(self))
+        envelope = Envelope(self.opened.id, keys, str(self))
+        connection = connection.execution_options(envelope=envelope)
+        if envelope.sealed is not None:
+            envelope.sealed.connection = connection
+        return connection
 
     @contextmanager
     def faults_named(self, done: str) -> Iterator[None]:
@@ -129,6 +137,10 @@ class Database:
             raised = self.faults.not_ours if "not a database" in what else self.faults.unavailable
             told = raised(f"{self} cannot be {done} ({type(cause).__name__}: {what}). {self.faults.kept}")
             raise told from (error if without_passwords(str(error), self.place.url) == str(error) else None)
+
+    def check_seal(self, connection: Connection, shown: str) -> None:
+        """Raise SealError unless what a connection leads to is sealed as this place is opened."""
+        keys_for(self.place.seal, read_state(connection), self.place_id(connection), shown)
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
@@ -146,7 +158,8 @@ class Database:
             found = opened.file_now()
         if file is not None and file != found:
             raise FileNotFoundError("the file was deleted, moved or replaced since it was opened here")
-        if opened.prepared and found == opened.file:
+        seal = None if self._as_it_lies else self.place.seal
+        if opened.prepared and found == opened.file and (seal is None or seal in opened.begun_with):
             return
         with opened.lock, self.faults_named("opened"):
             if opened.prepared and found != opened.file:  # another file is there, or none
@@ -160,6 +173,11 @@ class Database:
 
                 migrate(self, version)
             self.note_identity()
+            if seal is not None:
+                with self.immediate() as connection:
+                    alone(connection, "schema")
+                    begin(connection, seal, opened.id, str(self))
+                opened.begun_with.add(seal)
             opened.file = opened.file_now()
             opened.prepared = True
 
@@ -184,8 +202,12 @@ class Database:
         """Read the place's random id, and whether it is of a newer package after all."""
         with self.opened.begun(relaxed=False) as connection:
             self.version_in(connection)
-            about = tables.about.c
-            self.opened.id = connection.execute(select(about.value).where(about.name == "place")).scalar() or ""
+            self.opened.id = self.place_id(connection)
+
+    def place_id(self, connection: Connection) -> str:
+        """The place's random id."""
+        about = tables.about.c
+        return connection.execute(select(about.value).where(about.name == "place")).scalar() or ""
 
     def _refuse_foreign_tables(self, connection: Connection) -> None:
         theirs = sorted(tables.metadata.tables.keys() & set(inspect(connection).get_table_names()))
@@ -223,11 +245,11 @@ class Database:
             return self.version_in(connection)
 
 
-def alone(connection: Connection, what: str) -> None:
-    """Wait until no other transaction works at the same; SQLite has one writer at a time anyway."""
+def alone(connection: Connection, what: str, *, shared: bool = False) -> None:
+    """Wait until no other transaction works at the same, or none that does not share it; SQLite has one writer."""
     if connection.dialect.name == "postgresql":
         key = hashlib.blake2b(f"smolagents_memory {what}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        lock = text("SELECT pg_advisory_xact_lock(:key)")
+        lock = text(f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}(:key)")
         connection.execute(lock, {"key": int.from_bytes(key, "big", signed=True)})
 
 

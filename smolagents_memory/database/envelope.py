@@ -1,7 +1,7 @@
 """How a value that a person or a model wrote lies in the database: versioned, checked, packed, sealed if asked.
 
 An envelope is: version, flags, checksum, and the content. Small contents lie as they are, larger ones are compressed
-where that helps. Where a place has a seal, the number of the key follows, and the content is what the cipher made.
+where that helps. Where a place has a seal, the number of the key follows, and the content is what the key made of it.
 The checksum is of all that lies there and of the spot that it belongs to, so that neither a changed byte nor a value
 in another's row is read. It is of the version as well, in every version to come: a flipped bit in it is damage, and
 not a newer package.
@@ -12,14 +12,15 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import Connection
 
-from smolagents_memory._errors import DecodeError, NewerFormatError, PlaceError
+from smolagents_memory._errors import DecodeError, NewerFormatError, SealError
 from smolagents_memory._json import parse_json
 from smolagents_memory._log import warn_of_loss
+from smolagents_memory.database.sealed import NAME_OF_SCOPE, NAME_OF_SESSION, Keys, Sealed, Spot, of_session, owner_of
 
 
 VERSION = 2  # 1 had no flags and a checksum of the content alone; values older than that lie bare
@@ -34,50 +35,12 @@ _PART = 1 << 24  # bytes that are unpacked at once
 _SAMPLE = 1024  # bytes in the middle of a larger value, by which it is tried
 
 
-class Spot(NamedTuple):
-    """Where a value belongs: the table, whose it is (a session, a scope), which of theirs, and the column.
-
-    The owner is no part of the checksum: a fork's values are its parent's.
-    """
-
-    table: str
-    owner: str
-    key: str | int
-    column: str
-
-
-@dataclass(frozen=True)
-class Associated:
-    """What a cipher binds a value to: its place (by the random id that a backup keeps) and its spot there."""
-
-    place: str
-    spot: Spot
-
-    def __bytes__(self) -> bytes:
-        parts = [as_key(str(part)) for part in (self.place, *self.spot)]
-        return b"".join(_KEY.pack(len(part)) + part for part in parts)
-
-
-@runtime_checkable
-class Cipher(Protocol):
-    """What a seal does. It gives the number of the key that it used, and gets it again; what does not open raises."""
-
-    def seal(self, value: bytes, associated: Associated) -> tuple[int, bytes]: ...
-
-    def open(self, value: bytes, associated: Associated, key: int) -> bytes: ...
-
-
 class Envelope:
-    """Packs the values of one place, and reads them again."""
+    """Packs the values of one place, and the names by which they are looked up, and reads them again."""
 
-    def __init__(self, place: str = "", cipher: Cipher | None = None) -> None:
-        self._place, self._cipher = place, cipher
+    def __init__(self, place: str = "", keys: Keys | None = None, shown: str = "the place") -> None:
+        self.sealed = Sealed(place, keys, shown) if keys is not None else None
         self._room = _ROOM  # an envelope serves one transaction
-
-    @property
-    def sealed(self) -> bool:
-        """Whether there is a cipher."""
-        return self._cipher is not None
 
     def pack(self, record: Any, spot: Spot) -> bytes:
         """A record as bytes."""
@@ -105,13 +68,21 @@ class Envelope:
             packed = _packed(content)
             if packed is not None:
                 content, flags = packed, _PACKED
-        if self._cipher is not None:
-            key, sealed = self._cipher.seal(content, Associated(self._place, spot))
+        if self.sealed is not None:
+            key, sealed = self.sealed.seal(content, spot)
             content, flags = _KEY.pack(key) + sealed, flags | _SEALED
         return _HEAD.pack(VERSION, flags, _checksum(VERSION, flags, spot, content)) + content
 
     def unpack_bytes(self, data: bytes, spot: Spot) -> bytes:
-        """The bytes of an envelope; damaged ones raise DecodeError, newer ones NewerFormatError."""
+        """The bytes of an envelope; damaged ones raise DecodeError, under a seal SealError, newer NewerFormatError."""
+        if self.sealed is None:
+            return self._read(data, spot)
+        try:
+            return self._read(data, spot)
+        except (DecodeError, SealError) as error:
+            raise self.sealed.refused(f"{spot.column} of {spot.key!r} of the {owner_of(spot)}", error) from error
+
+    def _read(self, data: bytes, spot: Spot) -> bytes:
         if len(_as_bytes(data)) < _HEAD.size:
             raise DecodeError("it is cut short")
         version, flags, checksum = _HEAD.unpack_from(data)
@@ -155,22 +126,90 @@ class Envelope:
         return unpacked
 
     def _opened(self, content: bytes, spot: Spot) -> bytes:
-        if self._cipher is None:
-            raise PlaceError(
+        if self.sealed is None:
+            raise SealError(
                 f"a value in the table {spot.table} is sealed, and the place was opened without a seal: "
                 "Place(…, seal=…). Nothing was changed"
             )
+        if len(content) < _KEY.size:
+            raise DecodeError("it is cut short")
         (key,) = _KEY.unpack_from(content)
-        return self._cipher.open(content[_KEY.size :], Associated(self._place, spot), key)
+        return self.sealed.open(content[_KEY.size :], spot, key)
 
     def _refuse_plain(self) -> None:
-        if self._cipher is not None:
-            raise PlaceError("the place was opened with a seal and holds values without one; nothing was changed")
+        if self.sealed is not None:
+            raise SealError("it lies there without a seal")
 
     def bare(self, data: bytes) -> bytes:
         """A value of envelope 0: one that was written before memories had envelopes."""
         self._refuse_plain()
         return bytes(data)
+
+    # -- names by which something is looked up -----------------------------------------------------------------
+
+    def name(self, name: str, spot: Spot = NAME_OF_SESSION) -> bytes:
+        """A name as it lies in a column of bytes; that of a session unless another spot is given."""
+        return as_key(name) if self.sealed is None else self.sealed.name(spot, as_key(name))
+
+    def read_name(self, data: bytes, spot: Spot = NAME_OF_SESSION) -> str:
+        """The name that lies there; what is none raises DecodeError, under a seal SealError."""
+        if self.sealed is None:
+            return from_key(data)
+        try:
+            return from_key(self.sealed.read_name(spot, bytes(_as_bytes(data))))
+        except (DecodeError, SealError) as error:
+            raise self.sealed.refused(f"a {spot.column} in {spot.table}", error) from error
+
+    def blob(self, name: str, owner: str) -> bytes:
+        """The name of a session's blob as it lies in its column; ValueError for what is none."""
+        plain = bytes.fromhex(name)
+        return plain if self.sealed is None else self.sealed.key(of_session(owner)).blob(plain)
+
+    def key(self, scope: str, key: str, column: str = "key") -> bytes:
+        """The key of a memory as it lies in its column; with another column the name of its source."""
+        return (
+            as_key(key)
+            if self.sealed is None
+            else self.sealed.name(Spot("memory_items", scope, "", column), as_key(key))
+        )
+
+    def read_key(self, scope: str, data: bytes, column: str = "key") -> str:
+        """The key that lies there."""
+        return from_key(data) if self.sealed is None else self.read_name(data, Spot("memory_items", scope, "", column))
+
+    def words(self, scope: str, words: str) -> str:
+        """Words of a scope, joined by spaces, as they lie in their column."""
+        return words if self.sealed is None else self.sealed.words(scope, words)
+
+    def cues(self, scope: str, words: str, data: bytes) -> bytes:
+        """What the form of a text tells, as it lies in its column beside these words, or out of it again."""
+        return data if self.sealed is None else self.sealed.hidden(scope, words, data)
+
+    def text(self, name: str, spot: Spot) -> str:
+        """A name in a column of texts."""
+        return name if self.sealed is None else self.sealed.text(spot, name)
+
+    def read_text(self, text: str, spot: Spot) -> str:
+        """The name that lies there."""
+        if self.sealed is None:
+            return text
+        try:
+            return self.sealed.read_text(spot, text)
+        except SealError as error:
+            raise self.sealed.refused(f"a {spot.column} in {spot.table}", error) from error
+
+    def scope(self, name: str) -> str:
+        """The name of a scope as it lies in its column."""
+        return name if self.sealed is None else self.sealed.scope(name)
+
+    def read_scope(self, text: str) -> str:
+        """The name of the scope that lies there."""
+        if self.sealed is None or not text:
+            return text
+        try:
+            return self.sealed.read_text(NAME_OF_SCOPE, text)
+        except SealError as error:
+            raise self.sealed.refused("the name of a scope", error) from error
 
 
 def envelope_of(connection: Connection) -> Envelope:
@@ -181,7 +220,12 @@ def envelope_of(connection: Connection) -> Envelope:
 
 def _checksum(version: int, flags: int, spot: Spot, content: bytes) -> int:
     table, _, key, column = spot
-    return zlib.crc32(content, zlib.crc32(as_key(f"{version} {flags} {table} {key} {column}\n")))
+    return zlib.crc32(content, zlib.crc32(as_key(f"{key} {column}\n"), _begun(version, flags, table)))
+
+
+@lru_cache(maxsize=256)
+def _begun(version: int, flags: int, table: str) -> int:
+    return zlib.crc32(as_key(f"{version} {flags} {table} "))
 
 
 def _packed(content: bytes) -> bytes | None:

@@ -40,6 +40,7 @@ def purge(database: Database) -> None:
         alone(connection, "memories")
         delete_orphans(connection)
         _forget_empty_scopes(connection)
+        drop_lost_labels(connection)
         used = select(tables.items.c.source_id).where(tables.items.c.source_id.is_not(None))
         connection.execute(delete(tables.sources).where(tables.sources.c.id.not_in(used)))
         if database.sqlite:  # deleted words stay in FTS5's segments until these are merged
@@ -66,6 +67,13 @@ def _forget_empty_scopes(connection: Connection) -> None:
     for some in chunks(numbers):
         connection.execute(delete(tables.recalls).where(tables.recalls.c.scope_id.in_(some)))
         connection.execute(delete(tables.scopes).where(scopes.id.in_(some)))
+
+
+def drop_lost_labels(connection: Connection) -> None:
+    """Those of no memory, if there are any: of one that was damaged it is not known which it had."""
+    labels = tables.labels.c
+    held = select(tables.items.c.id).where(tables.items.c.id == labels.item_id)
+    connection.execute(delete(tables.labels).where(~held.exists()))
 
 
 @contextmanager
@@ -177,15 +185,19 @@ def restore_backup(database: Database, path: Path) -> None:
         except NewerSchemaError as error:
             raise NewerSchemaError(f"{path} was made by a newer smolagents-memory; {database} is as it was") from error
         with origin.reading() as source, database.writing() as target:
+            database.check_seal(source, str(path))
             before = _indexed(target)
-            _replace_rows(source, target)
+            try:
+                _replace_rows(source, target)
+            except (TypeError, ValueError, OverflowError) as error:  # SQLite keeps any kind of value anywhere
+                raise database.faults.not_ours(f"{path} is damaged ({error}); {database} is as it was") from error
             _renumber(target, *before)
         origin.close()
     database.close()  # the next use reads which place it is now
 
 
 def _file(database: Database, path: Path) -> Database:
-    return Database(Place(URL.create("sqlite", database=str(path))), database.faults)
+    return Database(Place(URL.create("sqlite", database=str(path))), database.faults, as_it_lies=True)
 
 
 def _checked_copy(database: Database, path: Path, copied: Path) -> None:

@@ -26,11 +26,13 @@ def last_of(numbers: Sequence[int], after: int) -> int:
     return last
 
 
-def numbered(connection: Connection, statement: str, ids: Sequence[int], **numbers: int) -> list[Any]:
-    """The rows of a statement with `{ids}` in it. Only numbers ever go into its text."""
+def numbered(
+    connection: Connection, statement: str, ids: Sequence[int], *, columns: str = "", **numbers: int
+) -> list[Any]:
+    """The rows of a statement with `{ids}` in it. Only numbers, and (columns) names, ever go into its text."""
     rows: list[Any] = []
     for some in chunks(ids):
         named = {name: int(number) for name, number in numbers.items()}
-        text = statement.format(ids=",".join([str(int(each)) for each in some]), **named)
+        text = statement.format(ids=",".join([str(int(each)) for each in some]), columns=columns, **named)
         rows.extend(connection.exec_driver_sql(text).all())
     return rows

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import NoSuchModuleError
@@ -23,6 +24,8 @@ from smolagents_memory._forks import Lock, tell_in_child, uncut
 from smolagents_memory._log import logger
 from smolagents_memory.database.passwords import secret_options
 from smolagents_memory.database.places import Place
+from smolagents_memory.database.seal_state import keys_for
+from smolagents_memory.database.sealed import Keys, Seals
 
 
 FileId = tuple[int, int]
@@ -45,6 +48,8 @@ class Opened:
         self.file: FileId | None = None  # the file that was prepared
         self.prepared = False
         self.id = ""  # the random id of the place
+        self.begun_with: WeakSet[Seals] = WeakSet()  # seals with which it was opened
+        self._keys: dict[int, tuple[Any, ...]] = {}  # of a seal, by its id: the seal, what was read, the keys
         tell_in_child(self)
         weakref.finalize(self, _dispose, self._engines)
 
@@ -90,6 +95,16 @@ class Opened:
             with connection.begin():
                 yield connection
 
+    def keys_for(self, seal: Seals | None, state: str | None, shown: str) -> Keys | None:
+        """The keys of the place, where it is sealed: looked for once, and again when they have changed."""
+        if seal is None:
+            return keys_for(None, state, self.id, shown)
+        known = self._keys.get(id(seal))
+        if known is None or known[:3] != (seal, state, self.id):
+            known = self._keys[id(seal)] = (seal, state, self.id, keys_for(seal, state, self.id, shown))
+        keys: Keys | None = known[3]
+        return keys
+
     def file_now(self) -> FileId | None:
         """Which file is at the path."""
         try:
@@ -104,6 +119,7 @@ class Opened:
             if not self.in_ram:
                 _dispose(self._engines)
                 self.prepared = False
+                self.begun_with.clear()
 
     def forked(self) -> None:
         """In a child: leave the parent's connections alone, open or closed; RAM is a copy of one's own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -13,8 +14,9 @@ from sqlalchemy.exc import ArgumentError
 
 from smolagents_memory._brief import brief
 from smolagents_memory._errors import PlaceError
-from smolagents_memory.database.envelope import Cipher
 from smolagents_memory.database.passwords import shown, shown_url
+from smolagents_memory.database.sealed import Seals
+from smolagents_memory.privacy.redaction import Redactor
 
 
 Durability = Literal["power", "process"]
@@ -35,9 +37,10 @@ class Place:
             what is said of it here.
         durability: "power" (the default): what was acknowledged survives a power cut. "process": it survives the death
             of the process; faster where the disk is slow.
-        seal: A cipher (see `Cipher`) through which every value goes on its way to the database and back. The words of
-            the full text, keys, names and vectors do not.
-        redact: Kept for what takes personal data out before it is written; this version refuses it.
+        seal: A `Seal`: what a person or a model wrote is encrypted before it reaches the database.
+        redact: What takes personal data and secrets out of whatever is written there: True for the usual `Redactor`,
+            one of your own, or a function of a text that returns one. See `Redactor`; False for none where another
+            Place has one.
 
     Opening is left to those who use the place.
 
@@ -50,20 +53,38 @@ class Place:
         path_or_url: str | os.PathLike[str] | URL | Place | None = None,
         *,
         durability: Durability | None = None,
-        seal: Cipher | None = None,
-        redact: None = None,
+        seal: Seals | None = None,
+        redact: Redactor | Callable[[str], str] | bool | None = None,
     ) -> None:
         if durability is not None and (not isinstance(durability, str) or durability not in ("power", "process")):
             raise PlaceError(f'durability is "power" or "process", not {brief(durability)}')
-        if seal is not None and not isinstance(seal, Cipher):
-            raise PlaceError(f"seal is an object with seal and open, not {brief(seal)}")
-        if redact is not None:
-            raise PlaceError("this version redacts nothing: take out of a text what is private before you hand it on")
+        if seal is not None and not isinstance(seal, Seals):
+            raise PlaceError(f"seal is a Seal, such as Seal.from_file(…, keyring=…), not {brief(seal)}")
         given = path_or_url if isinstance(path_or_url, Place) else None
         self.url: URL = given.url if given else _url(path_or_url)  # type: ignore[arg-type]
         self.durability: Durability = durability or (given.durability if given else "power")
-        self.seal: Cipher | None = seal if seal is not None or given is None else given.seal
+        self.seal: Seals | None = seal if seal is not None or given is None else given.seal
+        self._refuse_own_keyring()
+        self.redact: Redactor | None = Redactor.of(redact) if redact is not None or given is None else given.redact
         self.first: Place | None = given and (given.first or given)  # in RAM it has what both of them have open
+
+    def _refuse_own_keyring(self) -> None:
+        """Keys that lie beside what they lock are no keys: who copies the place has them."""
+        keyring = getattr(self.seal, "keyring", None)
+        path, url = getattr(keyring, "path", None), getattr(keyring, "url", None)
+        inside = False
+        if self.path is not None and isinstance(path, Path):
+            own, folder = Path(os.path.realpath(self.path)), Path(os.path.realpath(self.path.parent))
+            kept = Path(os.path.realpath(path))
+            whole = own.name == FILE and folder != Path(os.path.realpath(os.curdir))  # the folder is the place
+            inside = kept == own or (whole and folder in kept.parents)
+        elif isinstance(url, URL) and not self.in_ram:
+            inside = url.set(drivername="").difference_update_query([]) == self.url.set(drivername="")
+        if inside:
+            raise PlaceError(
+                f"the keyring {keyring} lies within the place {self}: whoever copied the place would have its keys. "
+                "Keep it elsewhere. Nothing was opened"
+            )
 
     @classmethod
     def of(cls, given: Any, durability: Durability | None = None) -> Place:

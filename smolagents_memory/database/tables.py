@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from smolagents_memory.database.columns import Binary, Large, Real, Text, Whole
 
 
-HEAD = "0004"  # the newest revision in migrations/versions
+HEAD = "0007"  # the newest revision in migrations/versions
 VERSION_TABLE = "smolagents_memory_version"
-MEMORY_SCHEMA = 4  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
+MEMORY_SCHEMA = 7  # what `memory_about` says beside it, so that 0.1.0 knows that this is newer
 
 metadata = sa.MetaData()
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only in an INTEGER
@@ -31,7 +31,13 @@ sessions = sa.Table(
     sa.Column("agent", sa.LargeBinary, nullable=False),
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("updated", sa.Float, nullable=False),
+    sa.Column("person", sa.LargeBinary),  # whose session it is
+    sa.Column("labels", sa.LargeBinary),  # its title and its tags, in an envelope
+    sa.Column("seal_key", sa.BigInteger),  # under a seal: the number of its data key …
+    sa.Column("head", sa.LargeBinary),  # … what the chain of its entries ends with: see `chain` …
+    sa.Column("mark", sa.LargeBinary),  # … and what says that this row is as it was written: see `owners`
     sa.Index("sessions_by_parent", "parent"),
+    sa.Index("sessions_by_person", "person"),
 )
 
 # one row for each step and each later version of it
@@ -49,6 +55,7 @@ records = sa.Table(
     sa.Column("input_tokens", sa.BigInteger),
     sa.Column("output_tokens", sa.BigInteger),
     sa.Column("error", sa.String(255)),  # its class
+    sa.Column("mark", sa.LargeBinary),  # under a seal: of all that stands here, see `chain`
     sa.Column("inputs", sa.LargeBinary),
     sa.Column(
         "fields", sa.LargeBinary, nullable=False
@@ -102,6 +109,7 @@ session_blobs = sa.Table(
 
 # -- memories ------------------------------------------------------------------------------------------------------
 
+_RARE = sa.text("importance <> 1.0")  # other than the ordinary one
 TEXT, ENVELOPED = 1, 2  # the value is a text, not JSON; value and metadata lie in envelopes, not bare
 
 about = sa.Table(  # what this place is: its random id, and what older packages look for
@@ -128,6 +136,8 @@ scopes = sa.Table(
     sa.Column("hits", Large(), nullable=False, server_default="0"),  # … how many of them found something …
     sa.Column("helped", Large(), nullable=False, server_default="0"),  # … and were of use
     sa.Column("ahead", Real(nullable=True)),  # since when it is known that some times lie ahead of the clock
+    sa.Column("seal_key", sa.BigInteger),  # under a seal: the number of its data key …
+    sa.Column("mark", sa.LargeBinary),  # … and what says that it holds what it should, and no less
 )
 sources = sa.Table(  # where memories come from: a run, a session, a document
     "memory_sources",
@@ -160,12 +170,25 @@ items = sa.Table(
     sa.Column("embedder_id", Whole(nullable=True)),  # whose vectors it has; None: none yet
     sa.Column("words", Text(), nullable=False),
     sa.Column("word_count", Whole(), nullable=False),
+    sa.Column("cues", Binary(nullable=True)),  # what its form tells; None: not told yet
     sa.Column("origin", sa.String(16), nullable=False, server_default="user"),  # who wrote it: see `stores.records`
     sa.Column("trust", Whole(), nullable=False, server_default="1"),  # from 1 on it may be brought back unasked
     sa.Column("made_of", Binary(nullable=True)),  # tools, memories and sources, in an envelope; None: of nothing else
+    sa.Column("mark", sa.LargeBinary),  # under a seal: of all that stands here
     sa.UniqueConstraint("scope_id", "key", name="memory_items_key"),
     sa.Index("memory_items_embedder", "scope_id", "embedder_id"),
     sa.Index("memory_items_in_order", "scope_id", "id"),
+    sa.Index("memory_items_created", "scope_id", "created"),
+    sa.Index("memory_items_importance", "scope_id", "importance", sqlite_where=_RARE, postgresql_where=_RARE),
+)
+labels = sa.Table(  # what SQL finds memories by for a filter: see `stores.field_labels`; nothing under a seal
+    "memory_labels",
+    metadata,
+    sa.Column("scope_id", _Id, nullable=False),
+    sa.Column("label", sa.Integer, nullable=False),
+    sa.Column("item_id", _Id, nullable=False),
+    sa.PrimaryKeyConstraint("scope_id", "label", "item_id"),
+    sqlite_with_rowid=False,
 )
 embedders = sa.Table(
     "memory_embedders",
@@ -204,6 +227,16 @@ recalls = sa.Table(  # the newest of each scope; see `stores.recalls`
     sa.Column("given", Binary(), nullable=False),  # the numbers of the memories that it gave, eight bytes each
     sa.Column("helped", sa.Boolean, nullable=False),
     sa.Index("memory_recalls_newer", "scope_id", "id"),
+)
+
+# what was taken out of texts, by its placeholder: under a seal alone, and only where it may be given back
+redacted = sa.Table(
+    "redacted",
+    metadata,
+    sa.Column("owner", sa.LargeBinary, nullable=False),  # the name of a scope, as it is looked up
+    sa.Column("placeholder", sa.String(64), nullable=False),
+    sa.Column("value", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("owner", "placeholder"),
 )
 
 # the full text: FTS5, which keeps no text of its own, and how often each word occurs; on Postgres vectors of words

@@ -6,7 +6,7 @@ import datetime as dt
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import smolagents
 from smolagents.memory import AgentMemory
@@ -22,15 +22,23 @@ from smolagents_memory.database.belongings import is_database, refuse_parts
 from smolagents_memory.history.loading import FORMAT, FORMAT_VERSION, Loading, load_records
 from smolagents_memory.history.observed import ObservedMemory, Origin
 from smolagents_memory.history.recording import PROMPT, StepWriter
+from smolagents_memory.history.sealed_files import sealed_dictionary, sealed_lines, unsealed_dictionary
 from smolagents_memory.upstream import hiding
 
 
-def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
+if TYPE_CHECKING:
+    from smolagents_memory.privacy.sealing import Seal
+
+
+def save_memory(agent_or_memory: Any, path: str | os.PathLike[str], *, seal: Seal | None = None) -> Path:
     """Save an agent's memory, or a memory, as one self-contained JSON Lines file.
 
     The steps with all they hold, the system prompt, `agent.state`, the agent's name and the model's id travel along.
     The file is replaced as a whole: whatever happens meanwhile, it is the old one or the new one. A name that ends
     in ".gz" is packed. What cannot be kept (a socket, a lock) is replaced by a visible placeholder, with a warning.
+
+    With a `Seal` all of it is encrypted; who loads it names the same seal. Without one the file is plain, wherever the
+    agent's session is: `Session.export` seals what comes out of a sealed place.
 
     >>> from smolagents import CodeAgent
     >>> from smolagents_memory import load_memory, save_memory
@@ -44,7 +52,11 @@ def save_memory(agent_or_memory: Any, path: str | os.PathLike[str]) -> Path:
     """
     source, path = _Source(agent_or_memory), named_file(path)
     _refuse_databases(path)
-    written = write_whole(path, (dump_line(record) for record in source.records()))
+    lines = (dump_line(record) for record in source.records())
+    if seal is None:
+        written = write_whole(path, lines)
+    else:
+        written = write_whole(path, sealed_lines(lines, seal, packed=path.suffix == ".gz"), packed=False)
     _tell(source.memory, "saved", path=str(written))
     return written
 
@@ -56,7 +68,12 @@ def _refuse_databases(path: Path) -> None:
 
 
 def load_memory(
-    path: str | os.PathLike[str], agent: Any = None, *, recover: bool = False, max_bytes: int | None = None
+    path: str | os.PathLike[str],
+    agent: Any = None,
+    *,
+    recover: bool = False,
+    max_bytes: int | None = None,
+    seal: Seal | None = None,
 ) -> AgentMemory:
     """Load what `save_memory` saved: into `agent`, whose next `run(task, reset=False)` goes on from there.
 
@@ -73,15 +90,20 @@ def load_memory(
     Memory and time stay in proportion to the file's bytes. What is beyond that (a thousand large images of the same
     content, a packed file of which a hundred times its size comes out) raises OversizedFileError before it is made;
     `max_bytes` is what may be made of the file instead: 4_000_000_000 allows 4 GB of pixels.
+
+    A sealed file takes the `Seal` that it was saved with, and raises SealError without it; with a seal a file that is
+    not sealed is an error as well.
     """
-    loading = load_records(named_file(path), recover=recover, max_bytes=max_bytes)
+    loading = load_records(named_file(path), recover=recover, max_bytes=max_bytes, seal=seal)
     memory = _deliver(loading, agent)
     _tell(memory, "restored", path=str(path))
     return memory
 
 
-def export_memory(agent_or_memory: Any) -> dict[str, Any]:
+def export_memory(agent_or_memory: Any, *, seal: Seal | None = None) -> dict[str, Any]:
     """A memory as one dictionary of plain JSON values, images included: for a database field or a queue.
+
+    With a `Seal` nobody reads it who does not have the seal's keys.
 
     >>> from smolagents_memory import ObservedMemory, export_memory, import_memory
     >>> sorted(export_memory(ObservedMemory("You are helpful.")))
@@ -97,17 +119,17 @@ def export_memory(agent_or_memory: Any) -> dict[str, Any]:
             exported["steps"].append(record)
         else:
             exported.update(record)
-    return exported
+    return exported if seal is None else sealed_dictionary(exported, seal)
 
 
-def import_memory(agent: Any, data: Mapping[str, Any] | list[Any]) -> AgentMemory:
+def import_memory(agent: Any, data: Mapping[str, Any] | list[Any], *, seal: Seal | None = None) -> AgentMemory:
     """Bring what `export_memory` gave into `agent` (or into a new ObservedMemory when `agent` is None).
 
     Also takes the lists that `agent.memory.get_full_steps()` and `get_succinct_steps()` give, as they are or after a
-    trip through JSON, as far as they can be read.
+    trip through JSON, as far as they can be read. What was exported with a `Seal` takes the same seal.
     """
     loading = Loading("the data", recover=False)
-    loading.read_exported(data)
+    loading.read_exported(unsealed_dictionary(data, seal))
     return _deliver(loading, agent)
 
 

@@ -23,9 +23,10 @@ from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec import legacy
 from smolagents_memory.codec.allowance import Allowance
 from smolagents_memory.codec.blobs import extract_blobs
-from smolagents_memory.codec.lines import parse_line, read_lines, read_whole
+from smolagents_memory.codec.lines import Readable, parse_line, read_lines, read_whole
 from smolagents_memory.codec.values import new_decoder
 from smolagents_memory.history.recording import StepReader
+from smolagents_memory.history.sealed_files import readable
 
 
 FORMAT = "smolagents-memory"
@@ -43,7 +44,7 @@ class Loading:
         self.agent: dict[str, Any] = {}
         self.created = self.smolagents = ""
         self.losses: list[str] = []
-        self._name, self._recover = name, recover
+        self.name, self._recover = name, recover
         self._reader = StepReader(allowance)
         self._oversized = False
         self._ended = False
@@ -55,13 +56,13 @@ class Loading:
     def read_header(self, header: Mapping[str, Any]) -> None:
         """Check that this is ours, and of a version that can be read."""
         if header.get("format") != FORMAT:
-            raise ForeignFileError(f'{self._name} is no memory file: it should say "format": "{FORMAT}"')
+            raise ForeignFileError(f'{self.name} is no memory file: it should say "format": "{FORMAT}"')
         version = header.get("version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise ForeignFileError(f"{self._name} names the format version {brief(version)}, which there is not")
+            raise ForeignFileError(f"{self.name} names the format version {brief(version)}, which there is not")
         if version > FORMAT_VERSION:
             raise NewerFormatError(
-                f"{self._name} has format version {version}, written by smolagents-memory {header.get('written_by')}; "
+                f"{self.name} has format version {version}, written by smolagents-memory {header.get('written_by')}; "
                 f"this one reads up to {FORMAT_VERSION}: pip install -U smolagents-memory"
             )
         agent = header.get("agent")
@@ -140,7 +141,7 @@ class Loading:
             self._recover = True  # nothing here is damage: it was lost when the dump was made
             return
         if not isinstance(data, Mapping):
-            raise ForeignFileError(f"{self._name} is neither an exported memory nor a list of steps")
+            raise ForeignFileError(f"{self.name} is neither an exported memory nor a list of steps")
         self.read_header(data)
         try:
             self._reader.blobs.update(extract_blobs(data["content"]))
@@ -168,13 +169,13 @@ class Loading:
         of = f" of {self._expected}" if self._expected is not None else ""
         if self._oversized:
             raise OversizedFileError(
-                f"{self._name} would take more memory or time than so few bytes may ({self.losses[0]}). "
+                f"{self.name} would take more memory or time than so few bytes may ({self.losses[0]}). "
                 f"{len(self.steps)}{of} steps were read, recover=True returns them; max_bytes= allows more, if it is "
                 "your own",
                 recoverable=len(self.steps),
             )
         raise DamagedFileError(
-            f"{self._name} is damaged ({'; '.join(self.losses[:4])}). {len(self.steps)}{of} steps are intact: "
+            f"{self.name} is damaged ({'; '.join(self.losses[:4])}). {len(self.steps)}{of} steps are intact: "
             "load_memory(path, recover=True) returns them",
             recoverable=len(self.steps),
         )
@@ -183,16 +184,17 @@ class Loading:
         """Say what was lost."""
         if self.losses:
             lost = "; ".join(self.losses[:8])
-            warn_of_loss(f"{self._name}: {len(self.steps)} steps were read; lost: {lost}", stacklevel=5)
+            warn_of_loss(f"{self.name}: {len(self.steps)} steps were read; lost: {lost}", stacklevel=5)
 
 
-def load_records(path: Path, *, recover: bool, max_bytes: int | None = None) -> Loading:
+def load_records(path: Path, *, recover: bool, max_bytes: int | None = None, seal: Any = None) -> Loading:
     """Read a file of any form that this package knows."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no memory file {str(path)!r}")
     allowance = Allowance(path.stat().st_size, max_bytes)
     loading = Loading(path.name, recover=recover, allowance=allowance)
-    lines = read_lines(path, allowance)
+    file = readable(path, seal)
+    lines = read_lines(file, allowance)
     first = next(lines, b"")
     if isinstance(first, OversizedError):
         raise OversizedFileError(f"{path.name}: {first}; nothing was read; max_bytes= allows more")
@@ -205,7 +207,7 @@ def load_records(path: Path, *, recover: bool, max_bytes: int | None = None) -> 
     except DecodeError as error:
         if not _is_our_header(first):
             lines.close()
-            _read_other_json(loading, path, first, Allowance(path.stat().st_size, max_bytes))
+            _read_other_json(loading, file, first, Allowance(path.stat().st_size, max_bytes))
             return loading
         loading.losses.append(f"line 1: {error}")
     else:
@@ -225,14 +227,14 @@ def _is_our_header(line: bytes) -> bool:
         return True
 
 
-def _read_other_json(loading: Loading, path: Path, first: bytes, allowance: Allowance) -> None:
+def _read_other_json(loading: Loading, path: Readable, first: bytes, allowance: Allowance) -> None:
     """An exported dictionary, or an old dump, as one JSON text."""
     if first.lstrip()[:1] not in (b"[", b"{"):
-        raise ForeignFileError(f"{path.name} is no memory file: it begins with {first[:20]!r}")
+        raise ForeignFileError(f"{loading.name} is no memory file: it begins with {first[:20]!r}")
     try:
         data = parse_json(read_whole(path, allowance), constants=True)
     except OversizedError as error:
-        raise OversizedFileError(f"{path.name}: {error}; nothing was read; max_bytes= allows more") from error
+        raise OversizedFileError(f"{loading.name}: {error}; nothing was read; max_bytes= allows more") from error
     except DecodeError as error:
-        raise MemoryFileError(f"{path.name} cannot be read: {error}; nothing could be recovered") from error
+        raise MemoryFileError(f"{loading.name} cannot be read: {error}; nothing could be recovered") from error
     loading.read_exported(data)

@@ -12,14 +12,20 @@ from smolagents.memory import ActionStep, MemoryStep
 from smolagents_memory.insight.conversation import duration, moment, started
 from smolagents_memory.insight.recorded import Source, read_memory
 from smolagents_memory.insight.trace import thought_of
+from smolagents_memory.privacy.scrubbers import rule
 from smolagents_memory.steps.answers import answer_of
 from smolagents_memory.steps.calls import calls_made
 from smolagents_memory.steps.kinds import images_of, kind_of, title_of
 from smolagents_memory.steps.texts import role_name, shown, text_of
 
 
-def to_markdown(memory: Source, title: str = "Agent memory", *, system_prompt: bool = False) -> str:
+def to_markdown(
+    memory: Source, title: str = "Agent memory", *, system_prompt: bool = False, redact: Any = None
+) -> str:
     """The whole history as a Markdown document; what agents, tools and users wrote is quoted, never rendered.
+
+    With `redact` (True, a `Redactor`, a function of a text) it is redacted; by default where the memory's or the
+    session's own place redacts, and False for never.
 
     >>> from smolagents.memory import TaskStep
     >>> print(to_markdown([TaskStep("Count to three.")]))
@@ -38,7 +44,7 @@ def to_markdown(memory: Source, title: str = "Agent memory", *, system_prompt: b
         blocks += ["## System prompt", fenced(recorded.system_prompt)]
     for step in recorded.steps:
         blocks += _blocks(step)
-    return "\n\n".join(blocks) + "\n"
+    return rule(redact, memory)("\n\n".join(blocks) + "\n")
 
 
 def fenced(text: Any, language: str = "text") -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smolagents_memory._events import ANY, Event
 from smolagents_memory._version import __version__
+from smolagents_memory.privacy.scrubbers import rule
 
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def trace_events(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
     attributes: Callable[[Event], Mapping[str, Any]] | None = None,
+    redact: Any = None,
 ) -> Callable[[], None]:
     """Make a span `memory.<event>` and a count of every event that `source` tells; returns a function that ends it.
 
@@ -35,6 +37,8 @@ def trace_events(
         source: An agent with an ObservedMemory, that memory, a TypedMemory, a session: what can be listened to.
         tracer_provider, meter_provider: Where to send spans and metrics; the global ones by default.
         attributes: More attributes for an event's span.
+        redact: What is done to the texts in those: True, a `Redactor`, or a function of a text. By default what the
+            memory's or the session's own place does, if it redacts; False for nothing.
 
     >>> from smolagents_memory import ObservedMemory
     >>> stop = trace_events(ObservedMemory("You are helpful."))  # no SDK here: costs nothing
@@ -59,6 +63,8 @@ def trace_events(
     count = meter.create_counter("smolagents_memory.events", unit="{event}", description="Events of memory")
     seconds = meter.create_histogram("smolagents_memory.event.duration", unit="s", description="How long they took")
 
+    told_by = rule(redact, source)
+
     def listener(event: Event) -> None:
         told = {"smolagents_memory.event": event.name, "smolagents_memory.source": type(event.source).__name__}
         took = event.data.get("seconds")
@@ -66,7 +72,10 @@ def trace_events(
         begun = now - int(took * 1e9) if isinstance(took, (int, float)) else now
         span = tracer.start_span(f"memory.{event.name}", start_time=begun)
         if span.is_recording():
-            span.set_attributes({**told, **_figures(event), **(attributes(event) if attributes else {})})
+            more = {
+                name: _redacted(value, told_by) for name, value in (attributes(event) if attributes else {}).items()
+            }
+            span.set_attributes({**told, **_figures(event), **more})
         span.end(now)
         count.add(1, told)
         if isinstance(took, (int, float)):
@@ -74,6 +83,12 @@ def trace_events(
 
     off: Callable[[], None] = on(ANY, listener)
     return off
+
+
+def _redacted(value: Any, told: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return told(value)
+    return [_redacted(each, told) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _figures(event: Event) -> dict[str, Any]:

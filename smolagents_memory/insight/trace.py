@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Literal
+from typing import Any, Literal
 
 from smolagents.memory import ActionStep, MemoryStep
 
 from smolagents_memory.insight.conversation import times_of
 from smolagents_memory.insight.recorded import Source, read_memory
+from smolagents_memory.privacy.scrubbers import rule
 from smolagents_memory.steps.calls import Call, calls_made
 from smolagents_memory.steps.kinds import is_action, is_plan
 from smolagents_memory.steps.texts import text_of
@@ -56,8 +57,11 @@ class Todo:
     step: int | None = None
 
 
-def reasoning(memory: Source, step_type: StepType | None = None) -> list[ReasoningStep]:
+def reasoning(memory: Source, step_type: StepType | None = None, *, redact: Any = None) -> list[ReasoningStep]:
     """What the agent thought, planned, did and saw, in order; with `step_type` only moves of that type.
+
+    With `redact` (True, a `Redactor`, a function of a text) their texts are redacted; by default where the memory's or
+    the session's own place redacts, and False for never.
 
     >>> from smolagents import CodeAgent
     >>> from smolagents_memory.testing import ScriptedModel, code
@@ -68,11 +72,11 @@ def reasoning(memory: Source, step_type: StepType | None = None) -> list[Reasoni
     >>> [(move.step_type, move.content) for move in reasoning(agent)][:2]
     [('THINK', 'Thought: A product.'), ('ACT', 'final_answer(6 * 7)')]
     """
-    recorded = read_memory(memory)
+    recorded, told = read_memory(memory), rule(redact, memory)
     trace: list[ReasoningStep] = []
     for (index, step), timestamp in zip(enumerate(recorded.steps), times_of(recorded.steps), strict=True):
         for move in moves_of(step):
-            move.timestamp, move.step = timestamp, index
+            move.timestamp, move.step, move.content = timestamp, index, told(move.content)
             trace.append(move)
     return [move for move in trace if step_type in (None, move.step_type)]
 
@@ -112,8 +116,8 @@ def thought_of(step: ActionStep) -> str:
     return re.sub(r"\s*[<`]\S*$", "", text[:begins].rstrip()).strip() if begins >= 0 else text
 
 
-def todos(memory: Source) -> list[Todo]:
-    """The items of the newest plan.
+def todos(memory: Source, *, redact: Any = None) -> list[Todo]:
+    """The items of the newest plan; `redact` as for `reasoning`.
 
     Where the plan has a heading with the word "plan", its items are those below; numbered items come before bullets.
 
@@ -127,7 +131,7 @@ def todos(memory: Source) -> list[Todo]:
     if not plans:
         return []
     index, newest = plans[-1]
-    return [_todo(item, index) for item in _items(text_of(newest.plan))]
+    return [_todo(item, index) for item in _items(rule(redact, memory)(text_of(newest.plan)))]
 
 
 _HEADING = re.compile(r"^\s*(?:#+\s*|\*\*)(?=.*\bplan\b).*$", re.IGNORECASE | re.MULTILINE)

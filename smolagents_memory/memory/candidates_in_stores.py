@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.memory.ranking import Candidate
 from smolagents_memory.memory.recalling import Cosines, Near, best_of_each
+from smolagents_memory.search.cues import cues_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.parts import query_sentences
 from smolagents_memory.search.spread import DEVIATION, quantiles, spread_of_best
@@ -16,6 +17,7 @@ from smolagents_memory.search.words import words
 from smolagents_memory.stores.base import MemoryStore
 from smolagents_memory.stores.kept import by_words
 from smolagents_memory.stores.records import Record
+from smolagents_memory.stores.requirements import Needed
 from smolagents_memory.stores.store_bank import FIELDS, StoreBank
 
 
@@ -36,7 +38,11 @@ class StoreSource:
         self.live = bank.live
         self.sentences = query_sentences(query) if meaning is not None else [query]
 
-    def by_meaning(self, limit: int) -> Near | None:
+    def narrowed(self, wanted: Sequence[Needed]) -> Collection[int] | None:
+        """Stores of one's own do not tell."""
+        return None
+
+    def by_meaning(self, limit: int, among: Collection[int] | None = None) -> Near | None:
         """It is asked first: both stores search now, so that what they find counts in the lexicon."""
         meaning = self._meaning
         if meaning is not self._bank.texts:
@@ -57,6 +63,9 @@ class StoreSource:
         spreads = [spread_of_best(sorted(each.values(), reverse=True), self.live) for each in lists]
         return Near.of(lists, near, spreads)
 
+    def spelled(self, wanted: dict[str, float]) -> dict[str, float]:
+        return wanted
+
     def lexicon(self, wanted: Collection[str]) -> Lexicon:
         return self._survey.lexicon(wanted)
 
@@ -67,11 +76,16 @@ class StoreSource:
         beside = [self._survey.number(key) for key in map(self._survey.at.get, places) if key is not None]
         for number, record in self._load([*ids, *beside]).items():
             if record.archived is None:
-                found = words(searchable(record.value))
+                text = searchable(record.value)
+                found = words(text)
                 yield Candidate(
                     number, self._survey.place(record.key), " ".join(found), len(found), record.created,
-                    record.touched, record.importance, record.useful,
+                    record.touched, record.importance, record.useful, cues_of(text),
                 )  # fmt: skip
+
+    def worded(self, ids: Collection[int]) -> Iterable[Candidate]:
+        """Nothing is narrowed."""
+        return ()
 
     def cosines(self, ids: Collection[int]) -> Cosines:
         """What is not among the best of a store is not told."""

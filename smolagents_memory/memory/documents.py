@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 
 
-def document_of(text_or_path: Any, source: str | None, path: Any) -> tuple[str, str]:
+def document_of(text_or_path: Any, source: str | None, path: Any, said: Callable[[str], str] = str) -> tuple[str, str]:
     """The text of a document and what it is called, from what `remember_document` was given.
 
     What nobody named is called by what no other document is: a text by itself, a file by its path as it was given.
+    A text is one as `said` gives it.
     """
     if (text_or_path is None) == (path is None):
         raise UnsupportedValueError("give a text, or a file as path=…, and not both; nothing was changed")
@@ -31,11 +33,9 @@ def document_of(text_or_path: Any, source: str | None, path: Any) -> tuple[str, 
         raise UnsupportedValueError(f"a source is a text, not {brief(source)}; nothing was changed")
     if isinstance(text_or_path, str):
         if _is_file(text_or_path):
-            logger.warning("%r was kept as a text; to keep the file of that name: path=%r", *[text_or_path] * 2)
-        return (
-            text_or_path,
-            source or f"document {sha256(text_or_path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}",
-        )
+            logger.warning("%r was kept as a text; to keep the file of that name: path=%r", *[said(text_or_path)] * 2)
+        text = said(text_or_path)
+        return text, source or f"document {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
     given = text_or_path if path is None else path
     if not isinstance(given, (str, os.PathLike)):
         raise UnsupportedValueError(f"a document is a text or the path of a file, not {brief(given)}")

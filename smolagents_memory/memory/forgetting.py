@@ -39,6 +39,14 @@ class ForgettingCurve:
         lasting = (1 + math.log2(1 + max(0.0, record.uses))) * max(0.25, 1 + math.log2(max(record.importance, 0.1)))
         return math.pow(2.0, -idle / (self.half_life * lasting))
 
+    @property
+    def idle(self) -> float | None:
+        """Seconds without use that an ordinary memory outlasts, by which a database chooses; None for what differs."""
+        own = type(self).strength is ForgettingCurve.strength and type(self).faded is ForgettingCurve.faded
+        if not own or not 0 < self.floor < 1 or not 0 < self.half_life < math.inf:
+            return None
+        return self.half_life * DAY * math.log2(1 / self.floor)
+
     def faded(self, record: Record, now: float) -> bool:
         """Whether it is time to archive it."""
         return not record.pinned and record.archived is None and self.strength(record, now) < self.floor

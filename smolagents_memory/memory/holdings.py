@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from smolagents_memory.memory.long_term import LongTerm, Memory
+from smolagents_memory.memory.proposing import proposed
 from smolagents_memory.stores.records import ScopeInfo
 
 
@@ -17,6 +18,18 @@ class Holdings:
     def get(self, key: str) -> Memory | None:
         """The memory under a key, archived or not; None where there is none."""
         return self.long_term.memory(key)
+
+    def history(self, key: str) -> list[Memory]:
+        """What a memory says, and what those said in whose place it came, the newest first; see `remember`.
+
+        >>> from smolagents_memory import EnhancedAgentMemory
+        >>> memory = EnhancedAgentMemory(vector=False)
+        >>> old = memory.remember("Ann lives in Berlin.")
+        >>> new = memory.remember("Ann lives in Paris.", replaces=old)
+        >>> [each.value for each in memory.history(new)], [hit.value for hit in memory.recall("Where does Ann live?")]
+        (['Ann lives in Paris.', 'Ann lives in Berlin.'], ['Ann lives in Paris.'])
+        """
+        return self.long_term.history(key)
 
     def items(self, where: Mapping[str, Any] | None = None, *, archived: bool | None = False) -> Iterator[Memory]:
         """The memories of the scope that fit, one after the other, in the order in which they were first added.
@@ -56,6 +69,45 @@ class Holdings:
     def clear(self) -> int:
         """Delete all memories of this scope, archived and pinned ones too; returns how many. Others stay."""
         return self.long_term.clear()
+
+    # -- the same once more --------------------------------------------------------------------------------------
+
+    def consolidate(self, *, show_progress: bool | None = None) -> dict[str, list[str]]:
+        """Join what is the same once more; by the key of each memory that stays, the keys of those put away for it.
+
+        That is what runs leave when they do the same again (the same task with much the same outcome, the same call
+        with much the same result), and texts in the same words. The newest stays and tells in its metadata, under
+        "repeated", how often, when first and when last; `history` gives the others, `separate` brings them back. After
+        a run it is done by itself for what the run left. What is said in other words stays: see `join`.
+
+        >>> from smolagents_memory import EnhancedAgentMemory
+        >>> memory = EnhancedAgentMemory(vector=False)
+        >>> keys = memory.remember_many(["Deploys go out on Tuesday.", "deploys go out on tuesday"])
+        >>> [kept] = memory.consolidate()
+        >>> memory.count(), memory.get(kept).meta["repeated"]["times"], len(memory.separate(kept)), memory.count()
+        (1, 2, 1, 2)
+        """
+        return self.long_term.consolidate(show=show_progress)
+
+    def propose_joins(self, model: Any, *, show_progress: bool | None = None) -> list[list[str]]:
+        """Have a model say which memories say the same in other words: groups of keys. Nothing is changed: see `join`.
+
+        >>> from smolagents_memory import EnhancedAgentMemory
+        >>> from smolagents_memory.testing import ScriptedModel
+        >>> memory = EnhancedAgentMemory(vector=False)
+        >>> keys = memory.remember_many(["Ann prefers tea.", "Tea is what Ann prefers."])
+        >>> [memory.join(group) in keys for group in memory.propose_joins(ScriptedModel(["[[0, 1]]"]))], memory.count()
+        ([True], 1)
+        """
+        return proposed(self.long_term.keeper, model, self.long_term.clock(), show_progress)
+
+    def join(self, keys: Iterable[str]) -> str:
+        """Make one of memories that say the same in other words, as `consolidate` does; the key of what stays."""
+        return self.long_term.join(list(keys))
+
+    def separate(self, key: str) -> list[str]:
+        """Bring back what was put away for a memory by `consolidate` or `join`; the keys."""
+        return self.long_term.separate(key)
 
     # -- whose word it is ----------------------------------------------------------------------------------------
 

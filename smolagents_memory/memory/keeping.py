@@ -12,6 +12,7 @@ from smolagents_memory._forks import Lock
 from smolagents_memory._json import parse_json
 from smolagents_memory._progress import progress
 from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.database.redacting import Redaction, redaction_of
 from smolagents_memory.memory.candidates_in_sql import asked_of_sql
 from smolagents_memory.memory.candidates_in_stores import StoreSource
 from smolagents_memory.memory.ranking import Ranker
@@ -19,10 +20,13 @@ from smolagents_memory.memory.recalling import Fits, Found, Source, recalled
 from smolagents_memory.memory.reembedding import forget_damaged, reembed
 from smolagents_memory.memory.serving import HERE, IN_SQL, LongTermStats, figures
 from smolagents_memory.memory.traces import Traces
+from smolagents_memory.privacy.redaction import Redactor
+from smolagents_memory.search.cues import cues_of
 from smolagents_memory.search.words import words
 from smolagents_memory.stores.adapting import as_store, lost_by
 from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.records import Draft, Record
+from smolagents_memory.stores.requirements import Needed
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.store_bank import StoreBank
 from smolagents_memory.stores.vault import Vault
@@ -41,6 +45,7 @@ class Keeper(ABC, Generic[AnyBank]):
         self._ranker = ranker
         self._lock = Lock()
         self.traces = Traces(bank)
+        self.redaction: Redaction | None = None  # what takes things out of whatever is written
 
     @abstractmethod
     def asked(self, query: str) -> AbstractContextManager[Source | None]:
@@ -76,10 +81,13 @@ class Keeper(ABC, Generic[AnyBank]):
 
     def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
         """Keep records in order. One that is there is strengthened if its key is in `reinforce`, else replaced."""
+        first: dict[str, str] = {}  # the key of each text
         with progress("Remembering", len(records), show=show) as advance:
             for start in range(0, len(records), CHUNK):
                 some = records[start : start + CHUNK]
-                self.write([Draft(record, reinforce=record.key in reinforce) for record in some])
+                like = [first.setdefault(searchable(record.value), record.key) for record in some]
+                pairs = zip(some, like, strict=True)
+                self.write([Draft(record, reinforce=record.key in reinforce, like=key) for record, key in pairs])
                 advance(len(some))
 
     @abstractmethod
@@ -89,17 +97,28 @@ class Keeper(ABC, Generic[AnyBank]):
         They are what has this source and a key that begins so.
         """
 
-    def records(self, *, archived: bool | None = False) -> Iterator[Record]:
-        """All records in the order they were first added."""
+    def records(self, *, archived: bool | None = False, wanted: Sequence[Needed] = ()) -> Iterator[Record]:
+        """All records in the order they were first added, or those at least that meet what is wanted."""
         self.flush()
-        return self.bank.records(archived=archived)
+        return self.bank.records(archived=archived, wanted=wanted)
 
-    def recall(self, query: str, k: int, now: float, fits: Fits | None) -> list[Found]:
-        """The best records for a query."""
+    def recall(
+        self,
+        query: str,
+        k: int,
+        now: float,
+        fits: Fits | None,
+        wanted: Sequence[Needed] = (),
+        *,
+        all_alike: bool = False,
+    ) -> list[Found]:
+        """The best records for a query; of those that say the same all only if asked to."""
         if k <= 0 or not query.strip():
             return []
         with self.asked(query) as source:
-            return recalled(source, self._ranker, k, now, fits) if source is not None else []
+            if source is None:
+                return []
+            return recalled(source, self._ranker, k, now, fits, wanted, all_alike=all_alike)
 
     def flush(self) -> None:
         """Write what waits in RAM."""
@@ -109,8 +128,11 @@ class Keeper(ABC, Generic[AnyBank]):
 class SqlKeeper(Keeper[Bank]):
     """The usual place: texts and vectors in SQL, the indexes made from them, all in one vault."""
 
-    def __init__(self, vault: Vault, scope: Mapping[str, Any] | None, ranker: Ranker) -> None:
+    def __init__(
+        self, vault: Vault, scope: Mapping[str, Any] | None, ranker: Ranker, redactor: Redactor | None = None
+    ) -> None:
         super().__init__(Bank(vault.database, scope), ranker)
+        self.redaction = redaction_of(vault.database, self.bank.name, redactor, self.bank.begin)
         self.vault = vault
         self._inside = True
         vault.enter()
@@ -127,27 +149,33 @@ class SqlKeeper(Keeper[Bank]):
 
     def replace(self, source: str, prefix: str, records: Sequence[Record]) -> list[str]:
         drafts = [Draft(record) for record in records]
-        gone = self.bank.replace(source, prefix, drafts, self._made_findable(drafts))
+        gone = self.bank.replace(source, prefix, drafts, self._made_findable(drafts, source))
         self._catch_up(len(records))
         return gone
 
-    def _made_findable(self, drafts: list[Draft]) -> str | None:
-        """Give drafts their words and vectors; the embedder's name."""
-        vectors = self.vault.vectors
-        there = self.bank.get_many([draft.record.key for draft in drafts if draft.reinforce])
-        new = [draft for draft in drafts if draft.record.key not in there]
+    def _made_findable(self, drafts: list[Draft], source: str | None = None) -> str | None:
+        """Give drafts their words and vectors; the embedder's name.
+
+        What lies there with the same text, under their keys or from the source, has its vectors already.
+        """
+        text_of = {id(draft): searchable(draft.record.value) for draft in drafts}
         for draft in drafts:
-            draft.words = " ".join(words(searchable(draft.record.value)))
+            text = text_of[id(draft)]
+            draft.words, draft.cues = " ".join(words(text)), cues_of(text).packed()
+        vectors = self.vault.vectors
         if vectors is None:
             return None
+        keys = list(dict.fromkeys(key for each in drafts for key in (each.record.key, each.like) if key is not None))
+        there, known = self.bank.known(keys, source, set(text_of.values()), vectors.name, vectors.width)
+        new = [draft for draft in drafts if not (draft.reinforce and draft.record.key in there)]
+        texts = list(dict.fromkeys(text_of[id(draft)] for draft in new if text_of[id(draft)] not in known))
         try:
-            matrices = vectors.of_each([searchable(draft.record.value) for draft in new])
+            known |= zip(texts, vectors.of_each(texts) if texts else (), strict=True)
         except EmbeddingError as error:
             self._without_vectors(error)
-            return None
-        for draft, matrix in zip(new, matrices, strict=True):
-            draft.vectors = matrix
-        return vectors.name
+        for draft in new:
+            draft.vectors = known.get(text_of[id(draft)], ())
+        return vectors.name if known else None
 
     def _catch_up(self, written: int) -> None:
         """Embed what was kept while the embedder failed, if it works again and that is soon done."""
@@ -159,6 +187,8 @@ class SqlKeeper(Keeper[Bank]):
 
     def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
         draft = None if text is None else Draft(Record(key, text))
+        if draft is not None and not self.bank.get_many([key]):
+            return False  # and nothing is embedded for it
         embedder = None if draft is None else self._made_findable([draft])
         there = self.bank.reword(key, draft, meta, embedder)
         self._catch_up(1)
@@ -238,6 +268,7 @@ class StoreKeeper(Keeper[StoreBank]):
         itself = None if by_words or "vectors" not in self.bank.texts.abilities else self.bank.texts
         self._meaning = self.bank.vectors or itself
         self.lost = lost_by(texts)
+        self.redaction = getattr(texts, "redaction", None)
 
     def asked(self, query: str) -> AbstractContextManager[Source | None]:
         return nullcontext(StoreSource(self.bank, self._meaning, query))

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 
 
-RELEVANT = 0.5  # the relevance from which on a memory is brought back unasked
+SURE = 0.6  # the relevance that one memory must reach before any is brought back unasked
+RELEVANT = 0.3  # and what the others must reach that come with it
 _READ = 20_000  # characters of what a step says, or of a memory, that are looked through for words in common
 _PARENTS = 100  # recalled memories at most that one is made of
 _USED = 0.3  # the share of a memory's own words that the next step must hold for it to have been of use
@@ -225,7 +226,12 @@ class Learning(Listener):
         long_term = self._memory.long_term
         try:
             new = long_term.recall(
-                query, self._auto_recall, at_least=RELEVANT, trusted=self._trusted, unless=self._standing()
+                query,
+                self._auto_recall,
+                min_relevance=RELEVANT,
+                sure=SURE,
+                trusted=self._trusted,
+                unless=self._standing(),
             )
         except SmolagentsMemoryError as error:
             logger.warning("nothing was recalled for the task: %s", error)
@@ -243,7 +249,8 @@ class Learning(Listener):
 
         def stands(record: Record) -> bool:
             if not texts:  # not looked for before something was found
-                texts.extend(text for step in [memory.system_prompt, *memory.steps] for text in texts_in(step))
+                shown = (text for step in [memory.system_prompt, *memory.steps] for text in texts_in(step))
+                texts.extend(map(memory.long_term.said.query, shown))
                 names.update(_name_of(task, run) for task, run in runs(memory.steps) if task is not None)
             return record.source in names or stands_in(texts, str(record.value))
 
@@ -275,7 +282,8 @@ class Learning(Listener):
             str(step.action_output or ""),
             str(step.model_output or ""),
         ]
-        words = set(query_words(without_recalled(" ".join(clipped(each, _READ) for each in said), ())))
+        told = self._memory.long_term.said.query(" ".join(clipped(each, _READ) for each in said))
+        words = set(query_words(without_recalled(told, ())))
         for own, memory in waiting:
             if len(own & words) >= max(1, _USED * min(len(own), 20)):
                 self._memory.long_term.feedback(memory.key, True)
@@ -331,7 +339,17 @@ class Learning(Listener):
         if tell is not None and self._reflector is not None and asking and not stopping():
             self._unwritten.add(tell())
             keys += self._unwritten.write()
+        self._settle(keys)
         return keys
+
+    def _settle(self, keys: Sequence[str]) -> None:
+        """What earlier runs left already is one memory, and not one more that stands before all others."""
+        if stopping():
+            return  # it is done after the next run
+        try:
+            self._memory.long_term.settle(keys)
+        except SmolagentsMemoryError as error:
+            logger.warning("what this run taught once more stands beside what it taught before: %s", error)
 
     def _told(self, task: TaskStep, run: list[MemoryStep]) -> Callable[[], list[dict[str, Any]]]:
         """Have the plain experiences of a run written; what gives its lessons, if they are wanted."""
@@ -343,7 +361,7 @@ class Learning(Listener):
         def clean(text: str) -> str:
             for words in frames:
                 text = text.replace(words, "")
-            return without_recalled(text, recalled)
+            return without_recalled(long_term.said.text(text), recalled)  # before it is clipped: not in two
 
         def complete(item: Mapping[str, Any]) -> dict[str, Any]:
             meta = {**(item.get("meta") or {}), "solved": solved}

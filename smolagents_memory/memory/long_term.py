@@ -13,15 +13,19 @@ from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory._forks import Lock
 from smolagents_memory._log import logger
 from smolagents_memory.codec.plain_json import pack
+from smolagents_memory.memory.consolidating import consolidate, join, separate, settle
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
 from smolagents_memory.memory.keeping import Keeper
+from smolagents_memory.memory.ranking import checked_relevance
 from smolagents_memory.memory.recalling import Fits
+from smolagents_memory.memory.said import Said
 from smolagents_memory.memory.serving import LongTermStats, Watch
 from smolagents_memory.memory.trust import inherit, made_of, provenance_in
 from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import chosen, compiled
 from smolagents_memory.stores.records import CONFIRMED, USUAL, Record, ScopeInfo
+from smolagents_memory.stores.requirements import required
 
 
 _NOTED: dict[str, dict[str, Any]] = {
@@ -31,7 +35,20 @@ _NOTED: dict[str, dict[str, Any]] = {
 }
 
 _PASSED_OVER = 30  # memories that stand in the prompt, say, before what comes after them is not looked for
-_ITEM = {"text", "key", "importance", "meta", "source", "kind", "origin", "tools", "made_of", "trust", "sources"}
+_ITEM = {
+    "text",
+    "key",
+    "importance",
+    "meta",
+    "source",
+    "kind",
+    "origin",
+    "tools",
+    "made_of",
+    "trust",
+    "sources",
+    "replaces",
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,7 @@ class LongTerm:
     ) -> None:
         self.keeper, self.curve, self.clock = keeper, curve, clock
         self._watch = Watch()
+        self.said = Said(keeper.redaction)
         self._tell = tell
         self._lock = Lock()
         self.just_recalled: deque[str] = deque(maxlen=256)  # texts: what was just recalled is not learnt again
@@ -69,18 +87,85 @@ class LongTerm:
         if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
             raise UnsupportedValueError("remember_many takes a list of memories, not one text; nothing was written")
         now = self.clock()
-        records = [self._record(item, now) for item in items]
+        records = [self._record(self.said.item(item), now) for item in items]
+        self.said.keep()
         self._rename({record.key: record for record, named in records if not named})
         inherit([record for record, _ in records], self.keeper.bank.get_many)
+        replaced = self._replaced([record for record, _ in records])
         keys = [record.key for record, _ in records]
         if keys:
             unnamed = {record.key for record, named in records if not named}
             self.keeper.put([record for record, _ in records], reinforce=unnamed, show=show)
             self._tell("added", keys=keys)
+            if replaced:
+                self._tell("archived", keys=replaced)
         return keys
+
+    def _replaced(self, records: Sequence[Record]) -> list[str]:
+        """The keys of what these are written in the place of, if all of it is there."""
+        keys = list(dict.fromkeys(key for record in records for key in record.replaces))
+        there = self.keeper.bank.get_many(keys) if keys else {}
+        if missing := [key for key in keys if key not in there]:
+            raise UnsupportedValueError(
+                f"there is no memory under the key {brief(missing[0])}, which was to be replaced; nothing was written"
+            )
+        if any(record.key in record.replaces for record in records):
+            raise UnsupportedValueError(
+                "a memory does not replace itself, for then nothing would be left of what it said: give it another "
+                "key, or none. Nothing was written"
+            )
+        return [key for key in keys if there[key].archived is None]
+
+    def history(self, key: str) -> list[Memory]:
+        """A memory, those in whose place it came, and those that were the same; the newest first."""
+        found: dict[str, Record] = {}
+        waiting = [self.said.key(checked_key(key))]
+        while waiting:
+            there = self.keeper.bank.get_many(waiting)
+            found |= there
+            older = [old for record in there.values() for old in (*reversed(record.joined), *record.replaces)]
+            waiting = [old for old in dict.fromkeys(older) if old not in found]
+        return [_as_memory(record) for record in found.values()]
+
+    # -- the same once more ------------------------------------------------------------------------------------
+
+    def consolidate(self, *, show: bool | None = None) -> dict[str, list[str]]:
+        """Join what is the same; by the key of each that stays, the keys of those put away for it."""
+        return self._told_of(consolidate(self.keeper, self.clock(), show))
+
+    def settle(self, keys: Sequence[str]) -> dict[str, list[str]]:
+        """The same for what was just kept."""
+        return self._told_of(settle(self.keeper, keys, self.clock()))
+
+    def join(self, keys: Sequence[str]) -> str:
+        """Make one of memories of which somebody says that they are the same; the key of the one that stays."""
+        names = list(dict.fromkeys(self.said.key(checked_key(key)) for key in keys))
+        there = self.keeper.bank.get_many(names)
+        missing = [key for key in names if key not in there or there[key].archived is not None]
+        if len(names) < 2 or missing:
+            why = f"there is none under {brief(missing[0])}, or it is put away" if missing else "these are not two"
+            raise UnsupportedValueError(f"join takes the keys of two memories or more, and {why}; nothing was changed")
+        if own := [key for key in names if not there[key].counts]:
+            raise UnsupportedValueError(
+                f'the metadata of {brief(own[0])} has an entry "repeated", which join writes; nothing was changed: '
+                "call yours something else with update(key, meta=…)"
+            )
+        done = self._told_of(join(self.keeper, names, self.clock()))
+        return next(iter(done), names[0])
+
+    def separate(self, key: str) -> list[str]:
+        """Bring back what was put away for a memory as the same; the keys."""
+        return separate(self.keeper, self.said.key(checked_key(key)), self.clock())
+
+    def _told_of(self, joined: dict[str, list[str]]) -> dict[str, list[str]]:
+        if away := [key for keys in joined.values() for key in keys]:
+            self._tell("archived", keys=away)
+        return joined
 
     def remember_document(self, text: str, source: str) -> list[str]:
         """Keep a text in neighbouring parts, in the place of those of an earlier version: all of it, or nothing."""
+        text, source = self.said.text(text), self.said.text(source)  # before it is cut: a part may end anywhere
+        self.said.keep()
         parts, prefix, now = parts_of(text), f"d-{_digest(source)}-", self.clock()
         records = []
         for n, part in enumerate(parts):
@@ -100,18 +185,22 @@ class LongTerm:
         *,
         where: Mapping[str, Any] | None = None,
         explain: bool = False,
-        at_least: float = 0.0,
+        min_relevance: float = 0.0,
+        sure: float = 0.0,
         trusted: Collection[str] | None = None,
         unless: Callable[[Record], bool] | None = None,
     ) -> list[Memory]:
-        """The best memories; with `at_least`, only those whose relevance reaches it; none for which `unless` holds.
+        """The best memories that reach `min_relevance`, if one of them reaches `sure`; none for which `unless` holds.
 
         With `trusted`, tools that are the program's own, only those that may come unasked.
         """
+        query, where, least = self.said.query(query), self.said.filter(where), checked_relevance(min_relevance)
         fits, k = _fits(where, trusted), checked_top_k(k)
         now = self.clock()
-        found = self.keeper.recall(checked_query(query), k + _PASSED_OVER if unless else k, now, fits)
-        found = [each for each in found if each.relevance >= at_least and not (unless and unless(each.record))][:k]
+        found = self.keeper.recall(checked_query(query), k + _PASSED_OVER if unless else k, now, fits, required(where))
+        found = [each for each in found if each.relevance >= least and not (unless and unless(each.record))][:k]
+        if not any(each.relevance >= sure for each in found):
+            found = []
         if k and query.strip():
             self._count([each.record for each in found], now)
         memories = [
@@ -143,7 +232,8 @@ class LongTerm:
 
     def get(self, key: str) -> Record | None:
         """A memory by its key, archived or not."""
-        found: Record | None = self.keeper.bank.get_many([checked_key(key)]).get(key)
+        key = self.said.key(checked_key(key))
+        found: Record | None = self.keeper.bank.get_many([key]).get(key)
         return found
 
     def memory(self, key: str) -> Memory | None:
@@ -154,13 +244,14 @@ class LongTerm:
 
     def items(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> Iterator[Memory]:
         """Those that fit, read as they are asked for."""
+        where = self.said.filter(where)
         fits = compiled(where)
-        found = self.keeper.records(archived=_checked(archived))
+        found = self.keeper.records(archived=_checked(archived), wanted=required(where))
         return (_as_memory(record) for record in found if fits is None or fits(record.view()))
 
     def count(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> int:
         """How many fit."""
-        if compiled(where) is None:
+        if compiled(self.said.filter(where)) is None:
             return int(self.keeper.bank.count(archived=_checked(archived)))
         return sum(1 for _ in self.items(where, archived=archived))
 
@@ -171,16 +262,17 @@ class LongTerm:
 
     def update(self, key: str, *, text: str | None, meta: Mapping[str, Any] | None) -> bool:
         """Another text, other metadata, or both."""
-        checked_key(key)
+        key = self.said.key(checked_key(key))
         if text is None and meta is None:
             raise UnsupportedValueError("update takes a text, metadata, or both; nothing was changed")
         if text is not None and not isinstance(text, str):
             raise UnsupportedValueError(f"a memory is a text, not {brief(text)}; nothing was changed")
         if text is not None:
-            _said(text, "changed")
-        kept = None if meta is None else checked_meta(meta)
+            text = self.said.text(_saying(text, "changed"))
+        kept = None if meta is None else checked_meta(self.said.value(meta))
         if kept is not None:
             pack(kept, "metadata")
+        self.said.keep()
         if not self.keeper.update(key, text, kept):
             return False
         self._tell("added", keys=[key])
@@ -192,11 +284,12 @@ class LongTerm:
         """Delete what came from a source or tool, or one memory, and all that was made of it; the keys."""
         if (source is None) == (key is None) or not isinstance(source if key is None else key, str):
             raise UnsupportedValueError("name what is revoked: source=… (a source or a tool) or key=…; nothing was")
+        source, key = (None if each is None else self.said.key(each) for each in (source, key))
         return self.forget(made_of(self.keeper.records(archived=None), source, key))
 
     def forget(self, keys: Sequence[str]) -> list[str]:
         """Delete; the keys that were there."""
-        names = [checked_key(key) for key in keys]
+        names = [self.said.key(checked_key(key)) for key in keys]
         gone = [record.key for record in self.keeper.bank.forget(names)] if names else []
         if gone:
             self._tell("forgotten", keys=gone)
@@ -204,20 +297,22 @@ class LongTerm:
 
     def forget_where(self, where: Mapping[str, Any]) -> int:
         """Delete what fits."""
-        fits = chosen(where)
-        return len(self.forget([record.key for record in self.keeper.records(archived=None) if fits(record.view())]))
+        where = self.said.filter(where)
+        fits, held = chosen(where), self.keeper.records(archived=None, wanted=required(where))
+        return len(self.forget([record.key for record in held if fits(record.view())]))
 
     def clear(self) -> int:
         """Delete the scope."""
         keys = [record.key for record in self.keeper.records(archived=None)]
         count = int(self.keeper.bank.clear())
+        self.said.keep_only(())
         if keys:
             self._tell("forgotten", keys=keys)
         return count
 
     def change(self, keys: Sequence[str], what: str) -> list[str]:
         """ "archive", "restore", "pin", "unpin" or "confirm"; the keys that this changed."""
-        names, bank = [checked_key(key) for key in keys], self.keeper.bank
+        names, bank = [self.said.key(checked_key(key)) for key in keys], self.keeper.bank
         if what in _NOTED:
             return [key for key in names if bank.note(key, **_NOTED[what])]
         changed: list[str] = bank.restore(names) if what == "restore" else bank.archive(names, self.clock())
@@ -230,7 +325,8 @@ class LongTerm:
         now = self.clock()
         self.keeper.flush()
         self.keeper.bank.settle_times(now)
-        faded = [record.key for record in self.keeper.bank.histories() if self.curve.faded(record, now)]
+        held = self.keeper.bank.histories(now, self.curve.idle)
+        faded = [record.key for record in held if self.curve.faded(record, now)]
         return self.change(faded, "archive") if faded else []
 
     def decay_if_due(self) -> None:
@@ -244,6 +340,7 @@ class LongTerm:
         self.keeper.bank.settle_times(now)
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
         gone = self.forget(over)
+        self.said.keep_only(self.keeper.records(archived=None))
         self.keeper.erase()  # what prevents it is said there
         return gone
 
@@ -286,7 +383,7 @@ class LongTerm:
             raise UnsupportedValueError(
                 f"a kind is a text of whole characters, such as 'failure', not {brief(kind)}; nothing was written"
             )
-        key, text, meta = given.get("key"), _said(given["text"], "written"), checked_meta(given.get("meta"))
+        key, text, meta = given.get("key"), _saying(given["text"], "written"), checked_meta(given.get("meta"))
         pack(meta, "metadata")
         origin, trust, made = provenance_in(given)
         record = Record(
@@ -296,7 +393,7 @@ class LongTerm:
         return record, key is not None
 
 
-def _said(text: str, done: str) -> str:
+def _saying(text: str, done: str) -> str:
     """A text that says something."""
     if not text.strip():
         raise UnsupportedValueError(f"a memory is a text that says something, not {brief(text)}; nothing was {done}")

@@ -25,7 +25,7 @@ class LongTermStats:
         archived: How many are put away.
         embedder: The name of what makes vectors; None where words alone decide.
         not_embedded: Memories without vectors of this embedder. Until there are none recall goes by words.
-        index: What serves the vectors now.
+        index: What serves the vectors now: "exact", "bits" for many of them, or "chroma".
         leads: Whether this process leads Chroma's folder.
         lost: What a store of your own lacks, and what does not work without it.
         recalls: How often was asked: by `recall`, by a tool, or by itself.

@@ -19,7 +19,8 @@ from smolagents_memory.stores.records import NEWEST, Recall, Record, Served, Use
 from smolagents_memory.stores.store_bank import StoreBank
 
 
-MOST = 64  # recalls or memories that wait in RAM before they are written together: a recall pays no commit
+MOST = 64  # recalls that wait in RAM before they are written together: a recall pays no commit
+TOUCHED = 256  # memories of which they tell, likewise
 OLDEST = 60.0  # seconds after which the next recall writes them, however few
 _OPEN = 16  # memories whose traces wait in a process; beyond that the eldest's are written
 
@@ -78,7 +79,8 @@ class Traces:
                 waiting.use(record.key, often=1.0, last=now)
             waiting.recalls.append(Recall(now, tuple([self._name(record) for record in records])))
             del waiting.recalls[:-NEWEST]
-            due = max(len(waiting.uses), len(waiting.recalls)) >= MOST or time.monotonic() - waiting.since > OLDEST
+            due = len(waiting.recalls) >= MOST or len(waiting.uses) >= TOUCHED
+            due = due or time.monotonic() - waiting.since > OLDEST
         if not due or time.monotonic() < self._again:
             _remember(waiting, self._bank)
             return

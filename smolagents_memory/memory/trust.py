@@ -12,7 +12,7 @@ from typing import Any
 
 from smolagents_memory._brief import brief
 from smolagents_memory._errors import UnsupportedValueError
-from smolagents_memory.stores.records import MEMORIES, ORIGINS, SOURCES, TOOLS, UNCONFIRMED, USUAL, Record
+from smolagents_memory.stores.records import MEMORIES, ORIGINS, REPLACES, SOURCES, TOOLS, UNCONFIRMED, USUAL, Record
 
 
 def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[str]]]:
@@ -37,7 +37,9 @@ def provenance_in(given: Mapping[str, Any]) -> tuple[str, int, dict[str, list[st
         tools = [given["source"]]
     memories = _names("made_of", given.get("made_of"))
     sources = _names("sources", given.get("sources"))  # what had been read: revoked with it, and trusted all the same
-    made = {name: each for name, each in ((TOOLS, tools), (MEMORIES, memories), (SOURCES, sources)) if each}
+    replaces = _names("replaces", given.get("replaces"))
+    parts = ((TOOLS, tools), (MEMORIES, memories), (SOURCES, sources), (REPLACES, replaces))
+    made = {name: each for name, each in parts if each}
     return origin, UNCONFIRMED if tools or origin == "tool" else trust, made
 
 

@@ -37,6 +37,9 @@ class ChromaIndex:
     a few vectors are looked up, and what does not fit is made anew from SQL. Nothing is ever embedded again for it.
     """
 
+    kind = "chroma"
+    stays = False  # nothing it could stand in for
+
     def __init__(self, folder: ChromaFolder, bank: str, scope: int, embedder: int, dimensions: int) -> None:
         self.folder, self.bank = folder, bank
         self.scope, self.embedder, self.dimensions = scope, embedder, dimensions
@@ -76,15 +79,13 @@ class ChromaIndex:
             if len(self._tail) >= FLUSH or len(self._dropped) >= FLUSH:
                 self.flush()
 
-    def best(self, queries: Floats, limit: int) -> list[dict[int, float]]:
+    def best(self, connection: Connection, queries: Floats, limit: int) -> list[dict[int, float]]:
         """For each query the vectors nearest to it: number → cosine."""
         with self._lock:
             return self._tail.best(queries, limit, self._from_chroma(queries, limit))
 
     def __len__(self) -> int:
-        with self._lock:
-            in_chroma = self._collection.count() if self._collection is not None else 0
-            return int(in_chroma) + len(self._tail)
+        return self._held + len(self._tail)
 
     @property
     def bytes(self) -> int:
@@ -222,7 +223,7 @@ class ChromaIndex:
     def _newer(self, connection: Connection) -> Iterator[Rows]:
         last = self._last
         while found := newer(connection, self.scope, self.embedder, last, BATCH):
-            yield Rows.of(found, self.dimensions)
+            yield Rows.of(connection, self.scope, found, self.dimensions)
             last = last_of([row[0] for row in found], last)
 
     def _count_in_sql(self, connection: Connection) -> int:

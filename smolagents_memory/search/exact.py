@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from smolagents_memory._forks import Lock
 from smolagents_memory.database import tables
+from smolagents_memory.database.vectors import BOUND, open_vectors
 
 
 Floats = NDArray[numpy.float32]
@@ -18,7 +19,7 @@ Ints = NDArray[numpy.int64]
 
 _vectors, _gone = tables.vectors.c, tables.gone.c
 _NEWER = (
-    select(_vectors.id, _vectors.vector)
+    select(_vectors.id, _vectors.vector, *BOUND)
     .where(
         _vectors.scope_id == bindparam("scope"),
         _vectors.id > bindparam("last"),
@@ -40,10 +41,10 @@ class Rows:
         return len(self.ids)
 
     @classmethod
-    def of(cls, rows: Any, dimensions: int) -> Rows:
-        """From what `newer` selected."""
+    def of(cls, connection: Connection, scope: int, rows: Any, dimensions: int) -> Rows:
+        """From what `newer` selected of a scope."""
         ids = numpy.fromiter((row[0] for row in rows), dtype=numpy.int64, count=len(rows))
-        return cls(ids, matrix_of([row[1] for row in rows], dimensions))
+        return cls(ids, matrix_of(open_vectors(connection, scope, rows), dimensions))
 
     def without(self, ids: Any) -> Rows:
         """The rows that are not among `ids`."""
@@ -134,6 +135,8 @@ def dropped(connection: Connection, scope: int, last: int) -> list[int]:
 class ExactIndex:
     """All vectors of one scope in RAM, brought up to date from SQL before each search."""
 
+    kind = "exact"
+
     def __init__(self, scope: int, embedder: int, dimensions: int) -> None:
         self.scope, self.embedder, self.dimensions = scope, embedder, dimensions
         self.stays = False  # whether it stands in for a Chroma that failed
@@ -151,7 +154,7 @@ class ExactIndex:
             if tables.LEFT_OUT in gone:  # it slept for long
                 heap, since, gone = Heap(), 0, []
             rows = newer(connection, self.scope, self.embedder, since)
-            self._heap = heap.changed([Rows.of(rows, self.dimensions)] if rows else (), gone)
+            self._heap = heap.changed([Rows.of(connection, self.scope, rows, self.dimensions)] if rows else (), gone)
             self._last = last
 
     def __len__(self) -> int:
@@ -168,6 +171,10 @@ class ExactIndex:
         """What it takes in RAM."""
         return self._heap.bytes
 
-    def best(self, queries: Floats, limit: int) -> list[dict[int, float]]:
+    def ids(self) -> Ints:
+        """The numbers of all vectors."""
+        return numpy.concatenate([numpy.zeros(0, numpy.int64), *(chunk.ids for chunk in self._heap.chunks)])
+
+    def best(self, connection: Connection, queries: Floats, limit: int) -> list[dict[int, float]]:
         """For each query the vectors nearest to it: number → cosine."""
         return self._heap.best(queries, limit)

@@ -13,7 +13,11 @@ from sqlalchemy import Connection, bindparam, func, select, text
 from sqlalchemy.exc import DatabaseError
 
 from smolagents_memory.database import tables
+from smolagents_memory.database.envelope import envelope_of
+from smolagents_memory.database.ledger import OF_SCOPE, enter
 from smolagents_memory.database.many import chunks
+from smolagents_memory.database.owners import no_scope
+from smolagents_memory.database.sealed import Sealed
 
 
 class State(NamedTuple):
@@ -26,17 +30,33 @@ class State(NamedTuple):
 
 
 _STATE = (
-    select(tables.scopes.c.id, tables.scopes.c.live, tables.scopes.c.words, tables.changes.c.last)
+    select(*OF_SCOPE, tables.changes.c.last)
     .join(tables.changes, tables.changes.c.id == 1)
+    .where(tables.scopes.c.name == bindparam("name"))
+)
+
+
+_items, _vectors = tables.items.c, tables.vectors.c
+_SEALED_STATE = (  # the same with the newest numbers in the scope: those that are given are newer than all
+    select(*OF_SCOPE, tables.changes.c.last)
+    .add_columns(select(func.max(_items.id)).where(_items.scope_id == tables.scopes.c.id).label("item"))
+    .add_columns(select(func.max(_vectors.id)).where(_vectors.scope_id == tables.scopes.c.id).label("vector"))
+    .outerjoin(tables.changes, tables.changes.c.id == 1)
     .where(tables.scopes.c.name == bindparam("name"))
 )
 
 
 def state_of(connection: Connection, name: str) -> State | None:
     """How a scope stands; None before anything was written in it. What is damaged is counted."""
-    row = connection.execute(_STATE, {"name": name}).first()
+    envelope = envelope_of(connection)
+    statement = _STATE if envelope.sealed is None else _SEALED_STATE
+    row = connection.execute(statement, {"name": envelope.scope(name)}).first()
     if row is None:
+        no_scope(connection)
         return None
+    if envelope.sealed is not None:
+        enter(connection, envelope.sealed, row, name)
+        _check_last(envelope.sealed, row)
     live, words = row.live, row.words
     if live < 0 or words < 0:
         items = tables.items.c
@@ -44,6 +64,13 @@ def state_of(connection: Connection, name: str) -> State | None:
         here = counted.where(items.scope_id == row.id, items.archived.is_(None))
         live, words = (int(each or 0) for each in connection.execute(here).one())
     return State(row.id, live, max(0, words), row.last)
+
+
+def _check_last(sealed: Sealed, row: Any) -> None:
+    """Raise SealError where the count of changes was lost or set back: indexes would not be brought up to date."""
+    newest = [each for each in (row.item, row.vector) if each is not None]
+    if not isinstance(row.last, int) or any(not isinstance(each, int) or each > row.last for each in newest):
+        raise sealed.refused("the count of its changes", "it is none, or was set back")
 
 
 def full_text_of(connection: Connection) -> SqliteText | PostgresText:
@@ -78,7 +105,7 @@ class SqliteText:
         return _as_many(connection)
 
     def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]:
-        scoped = [f"{scope}z{word}" for word in words]
+        scoped = [f"{scope}z{stem}" for word in words for stem in word.split()]
         found: dict[str, int] = {}
         skip = len(f"{scope}z")
         for some in chunks(scoped):
@@ -92,11 +119,14 @@ class SqliteText:
     def candidates(self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int) -> list[int]:
         if not weights:
             return []
-        query = " OR ".join(f'"{scope}z{word}"' for word in weights)
+        query = " OR ".join(f'"{scope}z{stem}"' for word in weights for stem in word.split())
         rows = connection.exec_driver_sql(
             "SELECT rowid FROM memory_words WHERE memory_words MATCH ? ORDER BY rank LIMIT ?", (query, limit)
         )
         return [row[0] for row in rows]
+
+
+_COUNT = "(SELECT count(*) FROM memory_words WHERE words @@ CAST(:q{number} AS tsquery))"
 
 
 class PostgresText:
@@ -132,12 +162,12 @@ class PostgresText:
         return _as_many(connection)
 
     def counts(self, connection: Connection, scope: int, words: Iterable[str]) -> dict[str, int]:
-        statement = text("SELECT count(*) FROM memory_words WHERE words @@ CAST(:query AS tsquery)")
         found: dict[str, int] = {}
-        for word in words:
-            count: Any = connection.execute(statement, {"query": _lexeme(scope, word)}).scalar()
-            if count:
-                found[word] = int(count)
+        for some in chunks([stem for word in words for stem in word.split()]):
+            counts = ", ".join(_COUNT.format(number=number) for number in range(len(some)))
+            values = {f"q{number}": _lexeme(scope, stem) for number, stem in enumerate(some)}
+            row = connection.execute(text(f"SELECT {counts}"), values).one()
+            found.update((stem, int(count)) for stem, count in zip(some, row, strict=True) if count)
         return found
 
     def candidates(self, connection: Connection, scope: int, weights: Mapping[str, float], limit: int) -> list[int]:
@@ -164,4 +194,4 @@ def _as_many(connection: Connection) -> bool:
 
 
 def _lexeme(scope: int, word: str) -> str:
-    return f"'{scope}z{word}'"  # a word is letters and digits: nothing in it needs escaping
+    return " | ".join(f"'{scope}z{stem}'" for stem in word.split())  # letters and digits: nothing needs escaping

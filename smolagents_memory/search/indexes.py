@@ -1,4 +1,8 @@
-"""Which index serves a scope's vectors: Chroma in the process that has its folder, exact search everywhere else."""
+"""Which index serves a scope's vectors, by how many there are and whether this process has Chroma's folder.
+
+Exact search for most scopes; the signs of their dimensions for large ones. Chroma for what people look at with its own
+tools: the default scope, and those that have grown, in one process, for as long as it is good at them.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,9 @@ from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.many import chunks, numbered
+from smolagents_memory.database.vectors import BOUND, open_vectors
+from smolagents_memory.search.bit_file import Whose
+from smolagents_memory.search.bit_index import BitIndex
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION, ChromaFolder
 from smolagents_memory.search.chroma_index import ChromaIndex
 from smolagents_memory.search.embedding import Vectors
@@ -29,20 +36,24 @@ from smolagents_memory.search.spread import DEVIATION, with_experience
 
 
 KEPT_BYTES = 512 * 1024 * 1024  # of scopes in RAM; the ones not used for longest go first
+MOST_EXACT = 50_000  # vectors of a scope that are all compared with a query: beyond, their signs are searched first
+MOST_IN_CHROMA = 100_000  # beyond, it finds less and less of what is near
 SAMPLE = 512  # vectors from which a scope's mean similarity is estimated
 
 _vectors = tables.vectors.c
 # each recall's statements are written out: hundreds of numbers as parameters would cost more than running them
 _OF_ITEMS = (
-    "SELECT item_id, parts, vector FROM memory_vectors "
+    "SELECT item_id, parts, vector, part, embedder_id, scope_id FROM memory_vectors "
     "WHERE item_id IN ({ids}) AND embedder_id = {embedder} AND part < 32"
 )
 _ITEM_OF = "SELECT id, item_id, parts FROM memory_vectors WHERE id IN ({ids})"
 _IDS = select(_vectors.id).where(
     _vectors.scope_id == bindparam("scope"), _vectors.embedder_id == bindparam("embedder"), _vectors.live.is_(True)
 )
-_SOME = select(_vectors.vector).where(_vectors.embedder_id == bindparam("embedder")).limit(9)
-_MATRIX = select(_vectors.vector).where(_vectors.id.in_(bindparam("ids", expanding=True)))
+_SOME = (
+    select(_vectors.vector, _vectors.scope_id, *BOUND).where(_vectors.embedder_id == bindparam("embedder")).limit(9)
+)
+_MATRIX = select(_vectors.vector, *BOUND).where(_vectors.id.in_(bindparam("ids", expanding=True)))
 
 
 _EMBEDDER = select(tables.embedders.c.id).where(tables.embedders.c.name == bindparam("name"))
@@ -52,6 +63,7 @@ _NUMBERS = select(_BANK.scalar_subquery(), _DEFAULT.scalar_subquery(), _EMBEDDER
 
 
 Answer = TypeVar("Answer")
+Index = ExactIndex | BitIndex | ChromaIndex
 
 
 class Numbers(NamedTuple):
@@ -61,7 +73,7 @@ class Numbers(NamedTuple):
     default: int | None
     embedder: int | None
 
-    def fit(self, index: ExactIndex | ChromaIndex) -> bool:
+    def fit(self, index: Index) -> bool:
         """Whether an index was made with these."""
         return index.embedder == self.embedder and (isinstance(index, ExactIndex) or index.bank == self.bank)
 
@@ -76,7 +88,7 @@ class Indexes:
         self.own_collection = own_collection
         self._lock = Lock(threading.RLock)
         self._process = os.getpid()
-        self._open: OrderedDict[int, ExactIndex | ChromaIndex] = OrderedDict()
+        self._open: OrderedDict[int, Index] = OrderedDict()
         self._samples: dict[int, tuple[Numbers, int, Floats]] = {}
         self._numbers: WeakKeyDictionary[object, Numbers] = WeakKeyDictionary()
         self._measured: str | None = None  # the place in which it was looked how wide the vectors are
@@ -110,8 +122,8 @@ class Indexes:
         """How wide the vectors are. Those that are there tell: the embedder may fail, or have become another."""
         numbers = self.numbers(connection)
         if self.vectors.width is None or self._measured != numbers.bank:
-            some = connection.execute(_SOME, {"embedder": numbers.embedder}).scalars()
-            widths = [len(vector) // 4 for vector in some]
+            some = connection.execute(_SOME, {"embedder": numbers.embedder})
+            widths = [len(vector) // 4 for row in some for vector in open_vectors(connection, row.scope_id, [row])]
             self.vectors.width = max(widths, key=widths.count, default=self.vectors.width)  # one may be damaged
             self._measured = numbers.bank
         return self.vectors.width
@@ -124,14 +136,20 @@ class Indexes:
         if index is None:
             return [{} for _ in queries]
 
-        def search(index: ExactIndex | ChromaIndex) -> list[dict[int, float]]:
+        def search(index: Index) -> list[dict[int, float]]:
             index.refresh(connection, last)
-            return index.best(queries, limit)
+            return index.best(connection, queries, limit)
 
         found = self._in_chroma(index, search) if isinstance(index, ChromaIndex) else None
-        return search(self._exact(index)) if found is None else found
+        return search(self._standing_in(index)) if found is None else found
 
-    def of(self, connection: Connection, scope: int, live: int) -> ExactIndex | ChromaIndex | None:
+    def refresh(self, connection: Connection, scope: int, live: int, last: int) -> None:
+        """Bring the index from which `spread` takes its sample up to date, as `nearest` does."""
+        index = self.of(connection, scope, live)
+        if index is not None and not isinstance(index, ChromaIndex):
+            index.refresh(connection, last)
+
+    def of(self, connection: Connection, scope: int, live: int) -> Index | None:
         """The index of a scope that holds `live` memories."""
         numbers = self.numbers(connection)
         if numbers.embedder is None or not self.width(connection):
@@ -141,10 +159,12 @@ class Indexes:
             index = self._open.get(scope)
             if index is not None and not (numbers.fit(index) and index.dimensions == self.vectors.width):
                 index = None  # of another place, or made for vectors that are no more
-            wants_chroma = self.leads and (scope == numbers.default or live >= self.own_collection)
-            if index is None or (wants_chroma and isinstance(index, ExactIndex) and not index.stays):
-                index = self._made(numbers.bank, scope, numbers.embedder, wants_chroma)
-                self._open[scope] = index
+            kind = self._kind(index, live, own=scope == numbers.default or live >= self.own_collection)
+            if index is None or index.kind != kind:
+                stays = index is not None and index.stays
+                index = self._open[scope] = self._made(kind, numbers.bank, scope, numbers.embedder)
+                if not isinstance(index, ChromaIndex):
+                    index.stays = stays
                 self._shrink()
             self._open.move_to_end(scope)
             return index
@@ -158,7 +178,8 @@ class Indexes:
         embedder = self.embedder_id(connection)
         found = numbered(connection, _OF_ITEMS, items, embedder=embedder or 0)
         rows = [row for row in found if _is_sound(row[0], row[1])]
-        matrix = matrix_of([row[2] for row in rows], self.width(connection) or 1)
+        vectors = open_vectors(connection, rows[0].scope_id, rows) if rows else []  # all of the scope that is asked
+        matrix = matrix_of(vectors, self.width(connection) or 1)
         return [row[0] for row in rows], [row[1] for row in rows], matrix
 
     def spread(self, connection: Connection, scope: int, live: int, queries: Floats) -> list[tuple[float, float]]:
@@ -177,14 +198,14 @@ class Indexes:
                 self._in_chroma(index, ChromaIndex.flush)
 
     @contextmanager
-    def _named(self, name: str) -> Iterator[tuple[Connection, int, ExactIndex | ChromaIndex | None]]:
+    def _named(self, name: str) -> Iterator[tuple[Connection, int, Index | None]]:
         """A connection, the last change that it sees, and the index of the scope of that name."""
         with self.database.reading() as connection:
             state = state_of(connection, name)
             index = self.of(connection, state.id, state.live) if state is not None else None
             yield connection, state.last if state is not None else 0, index
 
-    def of_name(self, name: str) -> ExactIndex | ChromaIndex | None:
+    def of_name(self, name: str) -> Index | None:
         """The index of the scope of that name."""
         with self._named(name) as (_, _, index):
             return index
@@ -199,18 +220,18 @@ class Indexes:
         self.flush()
 
     def serving(self, name: str) -> str:
-        """What serves the scope of that name: "chroma", "exact" or "none"."""
+        """What serves the scope of that name: "chroma", "exact", "bits" or "none"."""
         index = self.of_name(name)
-        return "chroma" if isinstance(index, ChromaIndex) else "exact" if index is not None else "none"
+        return "none" if index is None else index.kind
 
     def repair(self, name: str) -> int:
         """Compare the scope's Chroma collection with SQL and make it anew if it differs; how often it had to be.
 
-        Where exact search stands in for a Chroma that failed, Chroma is tried again.
+        Where another index stands in for a Chroma that failed, Chroma is tried again.
         """
         self._samples.clear()
         for standing_in in list(self._open.values()):
-            if isinstance(standing_in, ExactIndex):
+            if not isinstance(standing_in, ChromaIndex):
                 standing_in.stays = False
         with self._named(name) as (connection, last, index):
             if not isinstance(index, ChromaIndex):
@@ -223,6 +244,8 @@ class Indexes:
             for index in list(self._open.values()):
                 if isinstance(index, ChromaIndex):
                     self._in_chroma(index, ChromaIndex.close)
+                elif isinstance(index, BitIndex):
+                    index.close()
             self._open.clear()
             self._samples.clear()
             if self.leads and self.folder is not None:
@@ -236,13 +259,33 @@ class Indexes:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _made(self, bank: str, scope: int, embedder: int, in_chroma: bool) -> ExactIndex | ChromaIndex:
-        if in_chroma and self.folder is not None:
+    def _kind(self, now: Index | None, live: int, *, own: bool) -> str:
+        """What should serve a scope, which may have a collection of its `own`. None is left for a few vectors less."""
+        size = max(live, len(now) if now is not None else 0)  # a long text has many
+        if isinstance(now, ChromaIndex):
+            return "bits" if size > MOST_IN_CHROMA else "chroma"
+        if isinstance(now, BitIndex):
+            size *= 2
+        if self.leads and own and size <= MOST_IN_CHROMA and not (now is not None and now.stays):
+            return "chroma"
+        return "bits" if size > MOST_EXACT else "exact"
+
+    def _made(self, kind: str, bank: str, scope: int, embedder: int) -> Index:
+        if kind == "chroma" and self.folder is not None:
             return ChromaIndex(self.folder, bank, scope, embedder, self.vectors.dimensions)
+        if kind == "bits":
+            return BitIndex(self.database, Whose(bank, scope, embedder, self.vectors.dimensions))
         return ExactIndex(scope, embedder, self.vectors.dimensions)
 
+    def _instead(self, failed: ChromaIndex) -> ExactIndex | BitIndex:
+        kind = "bits" if len(failed) > MOST_EXACT else "exact"
+        made = self._made(kind, failed.bank, failed.scope, failed.embedder)
+        assert not isinstance(made, ChromaIndex)
+        made.stays = True
+        return made
+
     def _in_chroma(self, index: ChromaIndex, work: Callable[[ChromaIndex], Answer]) -> Answer | None:
-        """What Chroma is asked to do. Where it fails None: exact search takes its place, for SQL holds the same."""
+        """What Chroma is asked to do. Where it fails None: another index takes its place, for SQL holds the same."""
         generation = index.folder.generation
         try:
             try:
@@ -262,18 +305,19 @@ class Indexes:
         return None
 
     def _take_out(self, failed: ChromaIndex) -> bool:
-        """Put exact search in a Chroma index's place; False when another thread has."""
+        """Put another one in a Chroma index's place; False when another thread has."""
         with self._lock:
             there = self._open.get(failed.scope) is failed
             if there:
-                exact = self._open[failed.scope] = ExactIndex(failed.scope, failed.embedder, failed.dimensions)
-                exact.stays = True
+                self._open[failed.scope] = self._instead(failed)
             return there
 
-    def _exact(self, index: ExactIndex | ChromaIndex) -> ExactIndex:
+    def _standing_in(self, index: Index) -> ExactIndex | BitIndex:
         """An index, or what stands in for it."""
-        found = self._open.get(index.scope) if isinstance(index, ChromaIndex) else index
-        return found if isinstance(found, ExactIndex) else ExactIndex(index.scope, index.embedder, index.dimensions)
+        if not isinstance(index, ChromaIndex):
+            return index
+        found = self._open.get(index.scope)
+        return self._instead(index) if found is None or isinstance(found, ChromaIndex) else found
 
     def _sample(self, connection: Connection, scope: int, live: int) -> Floats:
         index = self._open.get(scope)
@@ -281,22 +325,30 @@ class Indexes:
             return index.matrix()
         held = self._samples.get(scope)
         numbers = self.numbers(connection)
+        size = len(index) if isinstance(index, BitIndex) else live  # it may not hold all of them yet
         if held is not None and held[0] == numbers:
             count, sample = held[1:]
-            if count == live or (live > SAMPLE and 0.8 * count <= live <= 1.25 * count):
+            if count == size or (size > SAMPLE and 0.8 * count <= size <= 1.25 * count):
                 return sample
-        ids = list(connection.execute(_IDS, {"scope": scope, "embedder": numbers.embedder}).scalars())
+        ids = self._ids(connection, scope, index)
         ids = sorted(ids)[:: max(1, len(ids) // SAMPLE)][:SAMPLE]
-        rows = [row[0] for some in chunks(ids) for row in connection.execute(_MATRIX, {"ids": some})]
-        joined = matrix_of(rows, self.width(connection) or 1)
-        self._samples[scope] = (numbers, live, joined)
+        rows = [row for some in chunks(ids) for row in connection.execute(_MATRIX, {"ids": some})]
+        joined = matrix_of(open_vectors(connection, scope, rows), self.width(connection) or 1)
+        self._samples[scope] = (numbers, size, joined)
         return joined
 
+    def _ids(self, connection: Connection, scope: int, index: Index | None) -> list[int]:
+        """The numbers of a scope's vectors: its index knows them, and to read those of a large one takes seconds."""
+        if isinstance(index, (BitIndex, ExactIndex)):
+            return list(map(int, index.ids()))
+        values = {"scope": scope, "embedder": self.embedder_id(connection)}
+        return list(connection.execute(_IDS, values).scalars())
+
     def _shrink(self) -> None:
-        """Let exact indexes go; who searches one right now still has it whole. Chroma keeps few vectors in RAM."""
-        exact = {scope: index for scope, index in self._open.items() if isinstance(index, ExactIndex)}
-        total = sum(index.bytes for index in exact.values())
-        for scope, index in list(exact.items())[:-1]:
+        """Let indexes in RAM go; who searches one right now still has it whole. Chroma keeps few vectors there."""
+        in_ram = {scope: index for scope, index in self._open.items() if not isinstance(index, ChromaIndex)}
+        total = sum(index.bytes for index in in_ram.values())
+        for scope, index in list(in_ram.items())[:-1]:
             if total > KEPT_BYTES:
                 total -= index.bytes
                 del self._open[scope]

@@ -1,33 +1,20 @@
-"""From a text to the words it is found by: lower case, without accents, English endings off (Porter's algorithm)."""
+"""From a text to the words it is found by: lower case, without accents and endings, in any script."""
 
 from __future__ import annotations
 
 import re
-import threading
-import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
-import snowballstemmer
+from smolagents_memory.search.languages import in_any_language, language_of, stem, stem_in, stop_words
+from smolagents_memory.search.scripts import is_wide, pairs, runs
 
 
-# What every English question is made of; in a query these find nothing but noise.
-STOP_WORDS = frozenset(
-    """
-    a about above after again against all also am an and any are aren as at be because been before being below
-    between both but by can cannot could couldn d did didn do does doesn doing don down during each few for from
-    further had hadn has hasn have haven having he her here hers herself him himself his how i if in into is isn it
-    its itself just ll m may me might more most must my myself no nor not now of off on once only or other our ours
-    ourselves out over own please re s same shall she should shouldn so some such t than that the their theirs them
-    themselves then there these they this those through to too under until up us ve very was wasn we were weren what
-    when where which while who whom whose why will with won would wouldn you your yours yourself yourselves
-    """.split()  # noqa: SIM905 — a list of words reads as one
-)
-ANALYSER = "2"  # another one whenever `words` gives something else: what is kept by the old words is then read anew
+ANALYSER = "3"  # another one whenever `words` gives something else: what is kept by the old words is then read anew
 LONGEST = 64  # characters of a word that are told apart; hashes and the like stay distinct, megabytes do not
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")  # scripts without spaces
 
 
 def words(text: str) -> list[str]:
@@ -35,63 +22,63 @@ def words(text: str) -> list[str]:
 
     >>> words("The deployments failed: getUserName() raised KeyError")
     ['the', 'deploy', 'fail', 'getusernam', 'get', 'user', 'name', 'rais', 'keyerror', 'kei', 'error']
+    >>> words("VPN으로만 접속")
+    ['vpn', '으로', '로만', '접속']
     """
+    cut = _cut(text)
+    language = language_of(cut)
     found: list[str] = []
-    for word in _WORD.findall(text):
-        found.extend(_stems(word[:LONGEST]))
+    if language is None and text.isascii():  # most texts: nothing else need be asked of a word
+        for word in cut:
+            found.extend(_stems(word[:LONGEST]))
+    else:
+        for word in cut:
+            found.extend(_found(word, language))
     return found
 
 
 def query_words(text: str) -> list[str]:
-    """The different stems to look for, in order: without stop words, unless there is nothing else.
+    """What to look for, in order: each word with all stems that texts may have for it, joined by spaces.
+
+    They count as one word: see `lexical.py`. Stop words are left out, unless there is nothing else.
 
     >>> query_words("What did we deploy on the server?")
-    ['deploi', 'server']
+    ['deploi de0deploy es0deploy it0deploy', 'server de0serv es0serv']
     """
-    found = dict.fromkeys(word for raw in _WORD.findall(text) for word in _wanted(raw[:LONGEST]))
-    return list(found) or list(dict.fromkeys(words(text)))
+    return list(dict.fromkeys(stems for word in _telling(text) for stems in _everywhere(word)))
 
 
-def _wanted(word: str) -> tuple[str, ...]:
-    return () if word.lower() in STOP_WORDS else _stems(word)
+def _cut(text: str) -> list[str]:
+    return _WORD.findall(text) if text.isascii() else runs(text)
+
+
+def _telling(text: str) -> list[str]:
+    """The words of a query without stop words, unless there is nothing else."""
+    cut = _cut(text)
+    common = stop_words(language_of(cut))
+    return [word for word in cut if word.lower() not in common] or cut
+
+
+def _found(word: str, language: str | None = None) -> Sequence[str]:
+    """What one word of a text is found by."""
+    if is_wide(word):
+        return pairs(word)
+    stems = _stems(word[:LONGEST])
+    return stems if language is None or len(stems) != 1 else (stem_in(word[:LONGEST].casefold(), language, stems[0]),)
+
+
+def _everywhere(word: str) -> Sequence[str]:
+    stems = _found(word)
+    return stems if len(stems) != 1 or is_wide(word) else (in_any_language(word[:LONGEST].casefold(), stems[0]),)
 
 
 @lru_cache(maxsize=65_536)
 def _stems(word: str) -> tuple[str, ...]:
-    """The word's stem; of a camelCase name its parts as well; of a script without spaces, pairs of characters."""
-    plain = word if word.isascii() else _without_accents(word)
-    if not plain.isascii() and _WIDE.search(plain):
-        return tuple(plain[i : i + 2] for i in range(max(1, len(plain) - 1)))
-    lower = plain.lower()
-    if plain.isascii() and plain != lower and plain != lower.capitalize() and not plain.isupper():
-        parts = _CAMEL.findall(plain)
+    """The word's stem, if there is something left of it; of a camelCase name its parts as well."""
+    lower = word.casefold()
+    if word.isascii() and word != lower and word != lower.capitalize() and not word.isupper():
+        parts = _CAMEL.findall(word)
         if len(parts) > 1:
             return (stem(lower), *(stem(part.lower()) for part in parts))
-    return (stem(lower),)
-
-
-def _without_accents(word: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", word)
-    plain = "".join(c for c in decomposed if not unicodedata.combining(c) and c.isalnum())
-    return unicodedata.normalize("NFC", plain) or word
-
-
-class _Stemmer(threading.local):
-    """One a thread: it works on a word in place."""
-
-    def __init__(self) -> None:
-        self.stem = snowballstemmer.stemmer("porter").stemWord
-
-
-_stemmer = _Stemmer()
-
-
-def stem(word: str) -> str:
-    """The stem of a lower-case English word; other words come back as they are.
-
-    >>> [stem(word) for word in ("running", "relational", "happy", "1.26")]
-    ['run', 'relat', 'happi', '1.26']
-    """
-    if len(word) <= 2 or not (word.isascii() and word.isalpha()):
-        return word
-    return str(_stemmer.stem(word))
+    found = stem(lower)
+    return (found,) if found else ()

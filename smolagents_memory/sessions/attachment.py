@@ -18,6 +18,7 @@ from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.encoding import INPUTS, step_record
 from smolagents_memory.codec.registry import attributes
 from smolagents_memory.history.observed import ObservedMemory
+from smolagents_memory.privacy.scrubbers import Scrubber
 from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.entries import Position
 from smolagents_memory.sessions.following import Follower, introduce, observed
@@ -291,7 +292,7 @@ def describe_agent(agent: Any) -> dict[str, Any]:
 
 def store(session: Session, memory: AgentMemory, described: dict[str, Any], runtime: Runtime | None) -> None:
     """Make a session hold what a memory holds."""
-    position = directory.claim(session.database, session.session_id, described, take_over=False)
+    position = directory.claim(session.database, session.session_id, described, take_over=False, given=session._given)
     try:
         restored = session._read()
         journal = Journal(session.database, position, restored.runtime, fold)
@@ -301,8 +302,8 @@ def store(session: Session, memory: AgentMemory, described: dict[str, Any], runt
         if restored.prompt is None or restored.prompt.step.system_prompt != prompt.system_prompt:
             journal.prompted(prompt)
         old, new = restored.steps, list(memory.steps)
-        head = _common(old, new)
-        tail = _common(old[head:][::-1], new[head:][::-1])
+        head = _common(old, new, journal.redaction)
+        tail = _common(old[head:][::-1], new[head:][::-1], journal.redaction)
         added = new[head : len(new) - tail]
         within, behind = (added, []) if tail else ([], added)
         if within or len(old) > head + tail:
@@ -326,16 +327,16 @@ def _append(journal: Journal, log: RunLog, steps: Sequence[MemoryStep]) -> None:
         log.follow(step)
 
 
-def _common(old: Sequence[MemoryStep], new: Sequence[MemoryStep]) -> int:
+def _common(old: Sequence[MemoryStep], new: Sequence[MemoryStep], scrubber: Scrubber | None) -> int:
     """How many steps are the same from the beginning on."""
     same = 0
     for before, after in zip(old, new, strict=False):
-        if before is not after and _content(before) != _content(after):
+        if before is not after and _content(before, scrubber) != _content(after, scrubber):
             break
         same += 1
     return same
 
 
-def _content(step: MemoryStep) -> str:
+def _content(step: MemoryStep, scrubber: Scrubber | None) -> str:
     fields = {name: value for name, value in attributes(step).items() if name != INPUTS}
-    return json.dumps(step_record(step, Blobs(), fields)[0])
+    return json.dumps(step_record(step, Blobs(scrubber), fields)[0])

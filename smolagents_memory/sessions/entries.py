@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from smolagents_memory.database import tables
+from smolagents_memory.database.chain import Chain
 from smolagents_memory.database.contents import insert_blobs
-from smolagents_memory.database.envelope import Envelope, Spot, envelope_of
+from smolagents_memory.database.envelope import Envelope, envelope_of
 from smolagents_memory.database.opened import FileId
+from smolagents_memory.database.sealed import Spot, of_session
 from smolagents_memory.database.statements import Prepared
 from smolagents_memory.sessions.leases import Lease
 from smolagents_memory.sessions.step_records import Row
@@ -24,7 +26,9 @@ _OURS = update(tables.sessions).where(
     _sessions.writer == bindparam("owner_"),
 )
 _CHECKPOINT = func.coalesce(bindparam("anew", type_=_sessions.checkpoint.type), _sessions.checkpoint)
-_CLAIM = Prepared(_OURS.values(revision=bindparam("now"), updated=bindparam("made"), checkpoint=_CHECKPOINT))
+_CLAIM = Prepared(
+    _OURS.values(revision=bindparam("now"), updated=bindparam("made"), checkpoint=_CHECKPOINT, head=bindparam("head_"))
+)
 _RECORD = Prepared(insert(tables.records), *tables.records.c.keys())
 _CHANGES = Prepared(insert(tables.journal), *tables.journal.c.keys())
 _FIRST_OF_RUN = Prepared(insert(tables.runs), *tables.runs.c.keys())
@@ -67,6 +71,8 @@ class Position:
     name: str
     file: FileId | None = None
     run: int = 0
+    checkpoint: int = 0
+    chain: Chain | None = None  # under a seal: where its rows stand
 
     @property
     def owner(self) -> bytes:
@@ -76,23 +82,34 @@ class Position:
 
 def write_entry(
     connection: Connection, position: Position, entry: Entry, revision: int, blobs_known: set[str]
-) -> bytes | None:
-    """Write an entry; returns its changes as they lie there now, or None where the session is somebody else's."""
-    claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1, "now": revision}
+) -> tuple[Position, bytes] | None:
+    """Write an entry: where the session stands then, and its changes as they lie there; None if it is another's."""
+    envelope, name = envelope_of(connection), position.name
+    chain = position.chain
+    if envelope.sealed is not None and chain is not None:
+        envelope.sealed.tell(of_session(name), chain.key)
+    records = [_values(envelope, position, row, entry.made) for row in entry.rows]
+    changes = envelope.pack(entry.ops, Spot("session_journal", name, revision, "changes"))
+    runs = [
+        {**run, "details": envelope.pack(run["details"], run_spot(name, run["number"]))} for run in entry.runs.values()
+    ]
+    checkpoint, head = revision if entry.checkpoint else position.checkpoint, None
+    if envelope.sealed is not None and chain is not None:
+        chain = chain.after(envelope.sealed, name, revision, changes, records, runs)
+        head = chain.head(envelope.sealed, name, revision, checkpoint, entry.made)
+    claim = {"id_": position.id, "owner_": position.owner, "before": revision - 1, "now": revision, "head_": head}
     claimed = _CLAIM.run(connection, {**claim, "made": entry.made, "anew": revision if entry.checkpoint else None})
     if claimed.rowcount != 1:
         return None
-    envelope = envelope_of(connection)
-    for row in entry.rows:
-        _RECORD.run(connection, _values(envelope, position, row, entry.made))
-    fresh = {name: data for name, data in entry.blobs.items() if name not in blobs_known}
+    for values in records:
+        _RECORD.run(connection, values)
+    fresh = {blob: data for blob, data in entry.blobs.items() if blob not in blobs_known}
     if fresh:
-        insert_blobs(connection, position.id, fresh)
-    changes = envelope.pack(entry.ops, Spot("session_journal", position.name, revision, "changes"))
+        insert_blobs(connection, position.id, name, fresh)
     _CHANGES.run(connection, {"session": position.id, "revision": revision, "changes": changes})
-    for run in entry.runs.values():
+    for run in runs:
         _write_run(connection, position, run, revision)
-    return changes
+    return replace(position, revision=revision, checkpoint=checkpoint, chain=chain), changes
 
 
 def _values(envelope: Envelope, position: Position, row: Row, made: float) -> dict[str, Any]:
@@ -106,14 +123,14 @@ def _values(envelope: Envelope, position: Position, row: Row, made: float) -> di
         "fields": envelope.pack_bytes(row.fields, spot),
         "inputs": None if inputs is None else envelope.pack_bytes(inputs.encode(), spot._replace(column="inputs")),
         "created": made,
+        "mark": None,
     }
 
 
 def _write_run(connection: Connection, position: Position, run: dict[str, Any], revision: int) -> None:
-    values = {**run, "details": envelope_of(connection).pack(run["details"], run_spot(position.name, run["number"]))}
     mine = {"session_": position.id, "number_": run["number"]}
-    if _RUN.run(connection, {**values, **mine}).rowcount == 0:
-        _FIRST_OF_RUN.run(connection, {**values, "session": position.id, "revision": revision})
+    if _RUN.run(connection, {**run, **mine}).rowcount == 0:
+        _FIRST_OF_RUN.run(connection, {**run, "session": position.id, "revision": revision})
 
 
 def is_ours(connection: Connection, position: Position) -> bool:

@@ -17,6 +17,7 @@ from smolagents_memory._forks import tell_in_child
 from smolagents_memory._log import logger
 from smolagents_memory.codec.values import warn_of_losses
 from smolagents_memory.database.engine import Database
+from smolagents_memory.database.redacting import journal_redaction
 from smolagents_memory.history.changes import Snapshot
 from smolagents_memory.sessions.entries import Entry, Position, is_ours, was_written, write_entry
 from smolagents_memory.sessions.reading import Restored
@@ -33,6 +34,7 @@ class Attempt:
 
     entries: list[Entry]
     changes: bytes
+    after: Position
 
 
 class Journal:
@@ -46,8 +48,9 @@ class Journal:
         self.prompt: Kept | None = None
         self.lock = threading.RLock()  # held to note, never while the disk is waited for
         self.error: Exception | None = None
+        self.redaction = journal_redaction(database, position.name)
         numbers = lambda: (kept.number for kept in self._kept_now())  # noqa: E731
-        self._writer = RecordWriter(position.next_record, numbers, lambda: len(self.live))
+        self._writer = RecordWriter(position.next_record, numbers, lambda: len(self.live), self.redaction)
         self._entry = Entry()
         self._pending: deque[Entry] = deque()
         self._writing = threading.Lock()
@@ -70,6 +73,10 @@ class Journal:
     def blobs(self) -> Any:
         """Where runtime values put their large bytes."""
         return self._writer.blobs
+
+    def told(self, value: Any) -> Any:
+        """A text beside the steps, as it may be written; anything else as it is."""
+        return self.redaction.text(value) if self.redaction is not None and isinstance(value, str) else value
 
     @property
     def next_record(self) -> int:
@@ -312,30 +319,35 @@ class Journal:
             entries = list(self._pending)
         if entries:
             with self.database.writing(self.position.file) as connection:
-                changes = b""
+                changes, after = b"", self.position
+                kept = {} if self.redaction is None else self.redaction.keep_in(connection)
                 for revision, entry in enumerate(entries, self.position.revision + 1):
-                    written = write_entry(connection, self.position, entry, revision, self._blobs_known)
+                    written = write_entry(connection, after, entry, revision, self._blobs_known)
                     if written is None:
                         raise self._lost()
-                    changes = written
-                self._attempt = Attempt(entries, changes)  # until it is known to be there
-            self._written(entries)
+                    after, changes = written
+                attempt = self._attempt = Attempt(entries, changes, after)  # until it is known to be there
+            self._written(attempt)
+            if self.redaction is not None:
+                self.redaction.kept(kept)
 
     def _settle(self) -> None:
         """A transaction failed, as far as one could tell: find out whether it is in the database all the same."""
         if self._attempt is None:
             return
-        entries, revision = self._attempt.entries, self.position.revision + len(self._attempt.entries)
+        attempt = self._attempt
         with self.database.writing(self.position.file) as connection:
-            there = was_written(connection, self.position, entries[-1], revision, self._attempt.changes)
+            last, revision = attempt.entries[-1], attempt.after.revision
+            there = was_written(connection, self.position, last, revision, attempt.changes)
         if there:
-            self._written(entries)
+            self._written(attempt)
         self._attempt = None
 
-    def _written(self, entries: list[Entry]) -> None:
-        self._attempt = None
+    def _written(self, attempt: Attempt) -> None:
+        self._attempt, entries, after = None, attempt.entries, attempt.after
         self._blobs_known |= {name for entry in entries for name in entry.blobs}
-        self.position.revision += len(entries)
+        position = self.position
+        position.revision, position.checkpoint, position.chain = after.revision, after.checkpoint, after.chain
         with self.lock:
             for _ in entries:
                 self._pending.popleft()

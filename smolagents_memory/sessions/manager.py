@@ -6,11 +6,12 @@ import datetime as dt
 import math
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from smolagents_memory._brief import brief
 from smolagents_memory._errors import SessionConflictError, SessionDamagedError, SessionError
@@ -18,12 +19,16 @@ from smolagents_memory._files import named_file
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import maintenance, tables
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import Envelope, from_key
+from smolagents_memory.database.envelope import Envelope, envelope_of
+from smolagents_memory.database.many import chunks
+from smolagents_memory.database.owners import check_sessions
 from smolagents_memory.database.places import Durability, Place
+from smolagents_memory.database.sealed import PERSON_OF_SESSION
 from smolagents_memory.history.files import memory_of
 from smolagents_memory.search.purging import purge
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import describe_agent, store
+from smolagents_memory.sessions.labels import Labels, kept_labels
 from smolagents_memory.sessions.runs import INTERRUPTED, described, sound_runs
 from smolagents_memory.sessions.session import Session
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime
@@ -46,6 +51,9 @@ class SessionInfo:
     output_tokens: int
     last_task: str | None
     agent: dict[str, Any]
+    user: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class SessionManager:
@@ -78,43 +86,64 @@ class SessionManager:
     def __repr__(self) -> str:
         return f"SessionManager({str(self.database)!r})"
 
-    def session(self, session_id: str) -> Session:
-        """One of the sessions, or a new one."""
-        return Session(session_id, self.database.place)
+    def session(
+        self, session_id: str, *, user: str | None = None, title: str | None = None, tags: Iterable[str] = ()
+    ) -> Session:
+        """One of the sessions, or a new one; see `Session` for whose it is, its title and its tags."""
+        return Session(session_id, self.database.place, user=user, title=title, tags=tags)
 
-    def save_session(self, agent: Any, session_id: str) -> None:
+    def save_session(
+        self,
+        agent: Any,
+        session_id: str,
+        *,
+        user: str | None = None,
+        title: str | None = None,
+        tags: Iterable[str] = (),
+    ) -> None:
         """Make a session hold what the agent's memory holds now; what it holds already is not written again.
 
         For an agent that runs for long, `Session.attach` keeps every step as it happens.
         """
         runtime = Runtime(agent, VARIABLES_BUDGET) if hasattr(agent, "state") else None
-        store(self.session(session_id), memory_of(agent), describe_agent(agent), runtime)
+        session = self.session(session_id, user=user, title=title, tags=tags)
+        store(session, memory_of(agent), describe_agent(agent), runtime)
 
     def load_session(self, agent: Any, session_id: str) -> bool:
         """Put a session into an agent. Returns whether there is one of that id."""
         return self.session(session_id).restore(agent)
 
-    def list_sessions(self) -> list[str]:
-        """The ids of all sessions, sorted; those of managed agents' calls belong to their parents."""
-        with self.database.reading() as connection:
-            return directory.names(connection)
+    def list_sessions(
+        self, *, user: str | None = None, tags: Iterable[str] = (), title: str | None = None
+    ) -> list[str]:
+        """The ids of all sessions, sorted; those of managed agents' calls belong to their parents.
 
-    def sessions(self) -> list[SessionInfo]:
-        """What there is to know of every session, the one that was used last first."""
-        runs, sessions = tables.runs, tables.sessions
+        Those of one person alone (`user`), that have all of the `tags`, that have this in their `title` in any case.
+        """
+        wanted = Labels.of(user, title, tags)
         with self.database.reading() as connection:
-            found: dict[int, list[Any]] = {}
-            for run in connection.execute(select(runs).order_by(runs.c.number)):
-                found.setdefault(run.session, []).append(run)
-            newest_first = select(sessions).where(sessions.c.parent.is_(None)).order_by(sessions.c.updated.desc())
-            listed = list(connection.execute(newest_first))
-            written = {row.id for row in listed if leases.is_alive(self.database, connection, row)}
-        return [
-            _info(self.database.envelope, row, sound_runs(found.get(row.id, []), name), row.id in written)
-            for row in listed
-            for name in directory.named([row.name])
-            if _is_sound(row, name)
-        ]
+            if wanted == Labels():
+                return directory.names(connection)
+            return sorted(directory.named(connection, (row.name for row, _ in _listed(connection, wanted))))
+
+    def sessions(
+        self, *, user: str | None = None, tags: Iterable[str] = (), title: str | None = None
+    ) -> list[SessionInfo]:
+        """What there is to know of every session, or of those that `list_sessions` names; the one used last first."""
+        wanted = Labels.of(user, title, tags)
+        with self.database.reading() as connection:
+            listed = _listed(connection, wanted)
+            found = _runs_of(connection, None if wanted == Labels() else [row.id for row, _ in listed])
+            infos = []
+            for row, labels in listed:
+                for name in directory.named(connection, [row.name]):
+                    runs = found.get(row.id, [])
+                    directory.trusted(connection, row, name, runs)
+                    if _is_sound(row, name):
+                        alive = leases.is_alive(self.database, connection, row)
+                        told = sound_runs(runs, name)
+                        infos.append(_info(envelope_of(connection), name, row, labels, told, alive))
+            return infos
 
     def delete_session(self, session_id: str) -> bool:
         """Delete a session. Returns whether there was one; see `purge` for the last byte of it."""
@@ -130,7 +159,7 @@ class SessionManager:
         with self.database.reading() as connection:
             unused = sessions.c.updated < time.time() - seconds
             old = select(sessions.c.name).where(sessions.c.parent.is_(None), unused)
-            names = list(directory.named(connection.scalars(old)))
+            names = list(directory.named(connection, connection.scalars(old)))
         expired = []
         for name in names:
             try:
@@ -175,6 +204,29 @@ def _seconds(given: Any) -> float:
     return float(seconds)
 
 
+def _listed(connection: Connection, wanted: Labels) -> list[tuple[Any, Labels]]:
+    """The rows of the sessions that are looked for, with their labels, the one that was used last first."""
+    table, envelope = tables.sessions, envelope_of(connection)
+    check_sessions(connection)
+    mine = select(table).where(table.c.parent.is_(None)).order_by(table.c.updated.desc())
+    if wanted.user is not None:
+        mine = mine.where(table.c.person == envelope.name(wanted.user, PERSON_OF_SESSION))
+    rows = [(row, kept_labels(envelope, row)) for row in connection.execute(mine)]
+    return [(row, labels) for row, labels in rows if wanted.fits(labels)]
+
+
+def _runs_of(connection: Connection, sessions: list[int] | None) -> dict[int, list[Any]]:
+    """The rows of the runs of these sessions, or of all."""
+    table = tables.runs
+    all_runs = select(table).order_by(table.c.number)
+    parts = [all_runs] if sessions is None else (all_runs.where(table.c.session.in_(ids)) for ids in chunks(sessions))
+    found: dict[int, list[Any]] = {}
+    for part in parts:
+        for run in connection.execute(part):
+            found.setdefault(run.session, []).append(run)
+    return found
+
+
 def _is_sound(row: Any, name: str) -> bool:
     try:
         return directory.sound(row, name) is row
@@ -183,8 +235,7 @@ def _is_sound(row: Any, name: str) -> bool:
         return False
 
 
-def _info(envelope: Envelope, row: Any, runs: list[Any], alive: bool) -> SessionInfo:
-    name = from_key(row.name)
+def _info(envelope: Envelope, name: str, row: Any, labels: Labels, runs: list[Any], alive: bool) -> SessionInfo:
     last = described(runs[-1], envelope, name, alive=alive) if runs else None
     return SessionInfo(
         session_id=name,
@@ -197,4 +248,7 @@ def _info(envelope: Envelope, row: Any, runs: list[Any], alive: bool) -> Session
         output_tokens=sum(run.output_tokens for run in runs),
         last_task=last.task if last else None,
         agent=directory.described_agent(envelope, row),
+        user=labels.user,
+        title=labels.title,
+        tags=labels.tags,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -16,12 +16,14 @@ from smolagents_memory._errors import DecodeError, NewerFormatError, PlaceError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.blobs import FetchedBlobs
 from smolagents_memory.codec.encoding import INPUTS, build_step
-from smolagents_memory.codec.placeholders import blob_names, spared
+from smolagents_memory.codec.placeholders import blob_names, needs, spared
 from smolagents_memory.codec.values import decode_shown
 from smolagents_memory.database import tables
+from smolagents_memory.database.chain import RECORD, check_record, verify
 from smolagents_memory.database.contents import read_blob
-from smolagents_memory.database.envelope import Spot, envelope_of, from_key
+from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.many import chunks
+from smolagents_memory.database.sealed import Spot
 from smolagents_memory.history.messages import InputMessages, MessageReader
 from smolagents_memory.history.observed import ObservedMemory
 from smolagents_memory.sessions.step_records import Kept, read_record, with_base
@@ -117,13 +119,15 @@ def read_outline(connection: Connection, session: Any, checkpoint: int, until: i
 
 def unpacked_changes(connection: Connection, session: Any, revision: int, changes: bytes) -> list[Any]:
     """What happened at a revision; `session` is the row of the session. Damage raises DecodeError."""
-    spot = Spot("session_journal", from_key(session.name), revision, "changes")
-    happened: list[Any] = envelope_of(connection).unpack(changes, spot)
+    envelope = envelope_of(connection)
+    spot = Spot("session_journal", envelope.read_name(session.name), revision, "changes")
+    happened: list[Any] = envelope.unpack(changes, spot)
     return happened
 
 
 def follow_journal(outline: Followed, connection: Connection, session: Any, start: int, until: int | None) -> Followed:
     """Let an outline follow a journal from a revision on; rows that cannot be read are named in its losses."""
+    verify(connection, session, envelope_of(connection).read_name(session.name))
     table = tables.journal
     rows = select(table.c.revision, table.c.changes).where(table.c.session == session.id, table.c.revision >= start)
     if until is not None:
@@ -159,11 +163,15 @@ def restore(connection: Connection, session: Any, outline: Outline) -> Restored:
         try:
             reader.blobs[name]
         except KeyError:  # a dictionary of somebody's that has such a key; or else reading it will say so
+            if reader.is_sealed and needs(outline.runtime, name):
+                reader.losses.append(f"a large value of the agent's state or variables, {name[:16]}…, is missing")
             continue
         except DecodeError:
             reader.losses.append(f"a large value of the agent's state or variables, {name[:16]}…")
     reader.blobs.let_go()
-    return Restored(live, prompt, outline.runtime, outline.losses + reader.losses, reader.blobs)
+    losses = outline.losses + reader.losses
+    reader.refuse_losses(losses)
+    return Restored(live, prompt, outline.runtime, losses, reader.blobs)
 
 
 def _kept(step: MemoryStep, original: int, number: int) -> Kept:
@@ -180,7 +188,7 @@ class Reader:
 
     def __init__(self, connection: Connection, session: Any) -> None:
         self.losses: list[str] = []
-        self._session, self._name = session.id, from_key(session.name)
+        self._session, self._name = session.id, envelope_of(connection).read_name(session.name)
         self._bad: set[int] = set()
         self._chains: dict[int, dict[int, InputMessages]] = {}
         self._images: MutableMapping[str, Any] = (
@@ -191,7 +199,7 @@ class Reader:
     def use(self, connection: Connection) -> None:
         """Read from here now, and let go of the records that were read before."""
         self._connection, self._envelope = connection, envelope_of(connection)
-        self.blobs = FetchedBlobs(partial(read_blob, connection))
+        self.blobs = FetchedBlobs(partial(read_blob, connection, self._name))
         self.blobs.images = self._images
         self._records: dict[int, dict[str, Any]] = {}
         self._segments: dict[int, int] = {}  # of the records that have input messages of their own
@@ -241,9 +249,12 @@ class Reader:
         """Read these records, and all that they build on."""
         missing = sorted(set(numbers) - self._records.keys() - self._bad)
         c = tables.records.c
-        columns = select(c.number, c.segment, c.inputs.is_not(None), c.fields).where(c.session == self._session)
+        columns = select(c.number, c.segment, c.inputs.is_not(None), c.fields, *self._marked)
+        columns = columns.where(c.session == self._session)
         for batch in chunks(missing):
-            for number, segment, has_inputs, fields in self._connection.execute(columns.where(c.number.in_(batch))):
+            for row in self._connection.execute(columns.where(c.number.in_(batch))):
+                number, segment, has_inputs, fields = row[:4]
+                self._check(row, fields)
                 try:
                     unpacked = self._envelope.unpack_bytes(fields, self._spot(number, "fields"))
                     self.blobs.allowance.gain(len(unpacked))
@@ -257,6 +268,25 @@ class Reader:
         bases = {self._records[number].get("base") for number in missing if number in self._records} - {None}
         if bases - self._records.keys() - self._bad:
             self.fetch(base for base in bases if isinstance(base, int))
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether what is read lies under a seal."""
+        return self._envelope.sealed is not None
+
+    @property
+    def _marked(self) -> tuple[Any, ...]:
+        """The columns by which a seal's marks are checked."""
+        return () if self._envelope.sealed is None else RECORD
+
+    def _check(self, row: Any, fields: Any = None, inputs: Any = None) -> None:
+        if self._envelope.sealed is not None:
+            check_record(self._envelope.sealed, self._name, row, fields, inputs)
+
+    def refuse_losses(self, losses: Sequence[str]) -> None:
+        """Under a seal nothing is read in part: what is missing was taken away."""
+        if losses and self._envelope.sealed is not None:
+            raise self._envelope.sealed.refused(f"session {self._name!r}", "; ".join(losses[:4]))
 
     def _spot(self, number: int, column: str) -> Spot:
         return Spot("session_records", self._name, number, column)
@@ -315,11 +345,13 @@ class Reader:
     def _chain(self, segment: int) -> dict[int, InputMessages]:
         """The lists of input messages in a chain, by the records that have them, as far as they can be read."""
         table = tables.records
-        rows = select(table.c.number, table.c.inputs).where(
+        rows = select(table.c.number, table.c.inputs, *self._marked).where(
             table.c.session == self._session, table.c.segment == segment, table.c.inputs.is_not(None)
         )
         stored: dict[int, dict[str, Any]] = {}
-        for number, inputs in self._connection.execute(rows.order_by(table.c.number)):
+        for row in self._connection.execute(rows.order_by(table.c.number)):
+            number, inputs = row[:2]
+            self._check(row, inputs=inputs)
             try:
                 stored[number] = self._envelope.unpack(inputs, self._spot(number, "inputs"))
             except DecodeError as error:

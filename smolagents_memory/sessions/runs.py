@@ -16,7 +16,7 @@ from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
 from smolagents_memory.database.columns import whole
-from smolagents_memory.database.envelope import Envelope, envelope_of, from_key
+from smolagents_memory.database.envelope import Envelope, envelope_of
 from smolagents_memory.database.many import chunks
 from smolagents_memory.sessions.entries import OF_RUN, run_spot
 from smolagents_memory.sessions.journal import Journal
@@ -96,16 +96,17 @@ class RunLog:
         if self._run is None or not self.is_open:
             return
         if answer is not None:
-            self._run["details"] = {**self._run["details"], "answer": _answer_node(answer.value)}
+            self._run["details"] = {**self._run["details"], "answer": self._answer_node(answer)}
         if error is not None:
-            self._run["details"] = {**self._run["details"], "error": f"{type(error).__name__}: {str(error)[:2_000]}"}
+            told = self._journal.told(str(error))[:2_000]
+            self._run["details"] = {**self._run["details"], "error": f"{type(error).__name__}: {told}"}
         self._finish(state)
 
     def _begin(self, step: TaskStep) -> None:
         self.end(INTERRUPTED)  # the one before was left in the middle
         self._journal.position.run += 1
         begun = {"number": self._journal.position.run, "state": RUNNING, "started": time.time(), "ended": None}
-        details = {"task": encode_value(str(step.task)), "max_steps": self.announced}
+        details = {"task": encode_value(self._journal.told(str(step.task))), "max_steps": self.announced}
         self._run = {**begun, "steps": 0, "input_tokens": 0, "output_tokens": 0, "details": details}
         self._journal.run_changed(self._run)
 
@@ -120,10 +121,13 @@ class RunLog:
             whole, self._whole = self._whole, None
             answer = whole[1] if whole is not None and whole[0] is step else answer_of([step])
             if answer is not None:
-                self._run["details"] = {**self._run["details"], "answer": _answer_node(answer.value)}
+                self._run["details"] = {**self._run["details"], "answer": self._answer_node(answer)}
                 self._finish(MAX_STEPS if isinstance(step.error, AgentMaxStepsError) else FINISHED)
                 return
         self._journal.run_changed(self._run)
+
+    def _answer_node(self, answer: Answer) -> Any:
+        return _answer_node(self._journal.told(answer.value))
 
     def _finish(self, state: str) -> None:
         assert self._run is not None
@@ -138,9 +142,9 @@ def last_run(journal: Journal) -> dict[str, Any] | None:
         row = connection.execute(
             select(table).where(table.c.session == position.id, table.c.number == position.run)
         ).one_or_none()
-    if row is None or not sound_runs([row], position.name):
-        return None
-    return _read(row, journal.database.envelope, position.name)
+        if row is None or not sound_runs([row], position.name):
+            return None
+        return _read(row, envelope_of(connection), position.name)
 
 
 def take_back_end(
@@ -185,7 +189,7 @@ def end_of_run(connection: Connection, session: Any, run: int) -> int | None:
     begun = connection.execute(select(c.number, c.revision).where(c.session == session.id))
     numbers = {each.number: each.revision for each in begun}
     if run not in numbers:
-        name = from_key(session.name)
+        name = envelope_of(connection).read_name(session.name)
         raise SessionError(f"session {name!r} has no run {run}; it has {sorted(numbers)}")
     if run + 1 not in numbers:
         return None

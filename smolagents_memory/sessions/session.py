@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from smolagents.memory import MemoryStep
 from sqlalchemy import select
@@ -16,12 +17,16 @@ from smolagents_memory._files import named_file
 from smolagents_memory.database import tables
 from smolagents_memory.database.copies import refuse_own_files
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import envelope_of, from_key
+from smolagents_memory.database.envelope import envelope_of
+from smolagents_memory.database.owners import check_sessions
 from smolagents_memory.database.places import Durability, Place
+from smolagents_memory.database.redacting import Redaction, session_redaction
 from smolagents_memory.history.files import load_memory, save_memory
 from smolagents_memory.history.observed import ObservedMemory, Origin
+from smolagents_memory.history.sealed_files import is_sealed
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.sessions.attachment import Attachment, describe_agent, put_into, store
+from smolagents_memory.sessions.labels import Labelled, Labels
 from smolagents_memory.sessions.reading import Restored, read_outline, restore
 from smolagents_memory.sessions.resume import resume
 from smolagents_memory.sessions.runs import Run, described, end_of_run, sound_runs
@@ -30,7 +35,11 @@ from smolagents_memory.sessions.waiting import free_for, when_free
 from smolagents_memory.variables.runtime import VARIABLES_BUDGET, Runtime, decoded_state
 
 
-class Session:
+if TYPE_CHECKING:
+    from smolagents_memory.privacy.sealing import Seal
+
+
+class Session(Labelled):
     """What happened to one agent, kept in SQL: every step is on disk before the next begins.
 
     Args:
@@ -41,6 +50,10 @@ class Session:
         variables_budget: How many bytes of a CodeAgent's Python variables, and of `agent.state`, are kept.
         concurrent_calls: Let calls of one managed agent run at the same time, in the one memory that it has: then
             what each did stays readable. Else they wait for each other, and each call's memory can be restored.
+        user: Whose session it is: written when it is made, or attached for the first time with a person. One that
+            belongs to somebody else is neither read nor written (SessionConflictError). See `People`.
+        title: What it is called; another one replaces it when it is attached.
+        tags: Words by which sessions are chosen (see `SessionManager.list_sessions`); likewise.
 
     Nothing is opened before it is needed.
 
@@ -67,13 +80,21 @@ class Session:
         durability: Durability | None = None,
         variables_budget: int = VARIABLES_BUDGET,
         concurrent_calls: bool = False,
+        user: str | None = None,
+        title: str | None = None,
+        tags: Iterable[str] = (),
     ) -> None:
         if not isinstance(session_id, str):
             raise TypeError(f"a session's id is a string, not {type(session_id).__name__}")
-        self.session_id = session_id
+        self.session_id, self._given = session_id, Labels.of(user, title, tags)
         self.database = Database.at(url, durability)
         self.variables_budget, self.concurrent_calls = variables_budget, concurrent_calls
         self._attachment: Attachment | None = None
+
+    @property
+    def redaction(self) -> Redaction | None:
+        """What takes things out of what is told of the session, where its place redacts."""
+        return session_redaction(self.database, self.session_id)
 
     def __repr__(self) -> str:
         return f"Session({self.session_id!r}, {str(self.database)!r})"
@@ -91,9 +112,11 @@ class Session:
         """
         if self._attachment is not None:
             raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
+        self._refuse_another_person()  # for which nobody need wait
+        claim = partial(directory.claim, take_over=take_over, given=self._given)
         position = when_free(
             (self.database.place.key, self.session_id),
-            lambda: directory.claim(self.database, self.session_id, describe_agent(agent), take_over=take_over),
+            lambda: claim(self.database, self.session_id, describe_agent(agent)),
             0 if take_over else wait,
         )
         try:
@@ -219,7 +242,7 @@ class Session:
         if run is None:
             return self._told().steps
         with self.database.reading() as connection:
-            until = end_of_run(connection, directory.get(connection, self.session_id), run)
+            until = end_of_run(connection, self._row(connection), run)
         return self._told(until).steps
 
     def memory(self) -> ObservedMemory:
@@ -236,13 +259,14 @@ class Session:
         """Every run of the session, oldest first: its task, state, times, steps and tokens."""
         table = tables.runs
         with self.database.reading() as connection:
-            row = directory.get(connection, self.session_id)
+            row, name = self._row(connection), self.session_id
             alive = leases.is_alive(self.database, connection, row)
             mine = select(table).where(table.c.session == row.id).order_by(table.c.number)
-            found = sound_runs(connection.execute(mine), self.session_id)
-        last = found[-1].number if found else None
-        envelope, name = self.database.envelope, self.session_id
-        return [described(run, envelope, name, alive=alive and run.number == last) for run in found]
+            rows = connection.execute(mine).all()
+            directory.trusted(connection, row, name, rows)
+            found, envelope = sound_runs(rows, name), envelope_of(connection)
+            last = found[-1].number if found else None
+            return [described(run, envelope, name, alive=alive and run.number == last) for run in found]
 
     def transcript(self) -> Transcript:
         """Every step that was ever journaled, in the order in which they came: each as it came and as it was left.
@@ -265,6 +289,7 @@ class Session:
         ActionStep dropped
         ActionStep as it came
         """
+        self._refuse_another_person()
         return Transcript(self.database, self.session_id)
 
     def original(self, step: MemoryStep | int) -> MemoryStep:
@@ -277,18 +302,19 @@ class Session:
             if not isinstance(step, int):
                 raise SessionError("this step is not one of the attached agent's; give its place in steps()")
             with self.database.reading() as connection:
-                number = original_at(connection, directory.get(connection, self.session_id), step)
+                number = original_at(connection, self._row(connection), step)
         return self.transcript().original(number)
 
     def children(self) -> list[str]:
         """The sessions of the calls of managed agents, oldest first. They are there to be read."""
         with self.database.reading() as connection:
-            row = directory.get(connection, self.session_id)
-            return [from_key(child.name) for child in directory.children(connection, row.id)]
+            row = self._row(connection)
+            check_sessions(connection)
+            return [directory.name_of(connection, child) for child in directory.children(connection, row.id)]
 
     def _read(self, until: int | None = None) -> Restored:
         with self.database.reading() as connection:
-            row = directory.get(connection, self.session_id)
+            row = self._row(connection)
             start = row.checkpoint if until is None or row.checkpoint <= until else 0
             return restore(connection, row, read_outline(connection, row, start, until))
 
@@ -306,14 +332,18 @@ class Session:
         """
         self.flush()
         with self.database.writing() as connection:
-            row = directory.get(connection, self.session_id)
+            row = self._row(connection)
             fork(connection, row, new_id, None if at is None else original_at(connection, row, at))
         return self._named(new_id)
 
-    def export(self, path: str | os.PathLike[str], *, all_steps: bool = False) -> Path:
+    def export(
+        self, path: str | os.PathLike[str], *, all_steps: bool = False, seal: Seal | Literal[False] | None = None
+    ) -> Path:
         """Write the memory as a portable file; `load_memory` and `import_` read it.
 
         `all_steps` writes the whole transcript instead: every step as it came, those that were dropped included.
+        What comes out of a sealed place is sealed with the place's own seal, unless another one is given, or False for
+        a plain file.
         """
         refuse_own_files(self.database.place, named_file(path))
         restored = self._told()
@@ -321,14 +351,20 @@ class Session:
         if all_steps:
             memory.steps = [each.original for each in self.transcript()]
         with self.database.reading() as connection:
-            row = directory.get(connection, self.session_id)
+            row = self._row(connection)
             agent = directory.described_agent(envelope_of(connection), row)
         memory.origin = Origin(agent, decoded_state(restored.runtime, restored.blobs), "", "")
-        return save_memory(memory, path)
+        own = cast("Seal | None", self.database.place.seal)
+        return save_memory(memory, path, seal=(own if seal is None else seal) or None)
 
-    def import_(self, path: str | os.PathLike[str], *, recover: bool = False) -> Session:
-        """Begin this session with the memory of a portable file. Raises SessionConflictError if it has begun."""
-        memory = load_memory(path, recover=recover)
+    def import_(self, path: str | os.PathLike[str], *, recover: bool = False, seal: Seal | None = None) -> Session:
+        """Begin this session with the memory of a portable file. Raises SessionConflictError if it has begun.
+
+        A sealed file is opened with the place's own seal, unless another one is given.
+        """
+        if seal is None and (file := named_file(path)).is_file() and is_sealed(file):
+            seal = cast("Seal | None", self.database.place.seal)
+        memory = load_memory(path, recover=recover, seal=seal)
         if self.exists():
             raise SessionConflictError(f"there is a session {self.session_id!r} already; import under another id")
         store(self, memory, memory.origin.agent, Runtime(memory.origin, self.variables_budget))
@@ -346,6 +382,7 @@ class Session:
             row = directory.find_to_write(connection, self.session_id)
             if row is None:
                 return False
+            self._given.refuse_another(envelope_of(connection), row, self.session_id)
             if leases.is_alive(self.database, connection, row):
                 raise SessionConflictError(f"session {self.session_id!r} is being written; it was not deleted")
             directory.remove(connection, row.id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from smolagents_memory._errors import SessionError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.placeholders import blob_names
-from smolagents_memory.codec.values import new_encoder, warn_of_losses
+from smolagents_memory.codec.values import new_decoder, new_encoder, warn_of_losses
 from smolagents_memory.sessions.reading import Restored
 from smolagents_memory.variables.runtime import typed_state
 
@@ -68,6 +68,14 @@ class KeptStates:
         for kept in self._kept.values():
             kept.off()
 
+    def _fits(self, state: Any, node: Any) -> bool:
+        """Whether a state can be brought back from what is left of it."""
+        try:
+            state.fitted(new_decoder(self._journal.blobs.data).decode(node))
+        except ValueError:
+            return False
+        return True
+
     def _write(self, kept: _Kept) -> None:
         with self._journal.lock:
             revision = kept.state.revision  # read before the value: a change in between is written once more
@@ -75,12 +83,21 @@ class KeptStates:
             if new:
                 value, data = kept.state.get(), kept.state.dump()
                 encoder = new_encoder(self._journal.blobs)  # under the lock: what it puts there goes with this entry
-                self._journal.runtime({"typed": {kept.state.name: encoder.encode(data)}})
+                node = encoder.encode(data)
+                fits = not encoder.scrubbed or self._fits(kept.state, node)
+                if fits:
+                    self._journal.runtime({"typed": {kept.state.name: node}})
                 kept.revision = revision
         self._journal.commit()
         if kept.warned or not new:
             return
-        if encoder.losses:
+        if encoder.scrubbed:
+            kept.warned = True
+            what = (
+                "it comes back with placeholders" if fits else "with placeholders it would not fit its type: not kept"
+            )
+            warn_of_loss(f"the state {kept.state.name!r} holds what is redacted; {what}")
+        elif encoder.losses:
             kept.warned = True
             warn_of_losses(encoder.losses, f"The state {kept.state.name!r}")
         elif new_encoder().encode(kept.state.fitted(data)) != new_encoder().encode(value):

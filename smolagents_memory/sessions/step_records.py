@@ -18,6 +18,7 @@ from smolagents_memory.codec.prebuilt import parse_prebuilt
 from smolagents_memory.codec.registry import attributes
 from smolagents_memory.codec.values import new_encoder
 from smolagents_memory.history.message_writing import MessageWriter
+from smolagents_memory.privacy.scrubbers import Scrubber
 
 
 _WORTH = 64  # shorter texts are written whole
@@ -55,8 +56,14 @@ class Row:
 class RecordWriter:
     """Writes steps as rows. Input messages refer to other records; a chain of them begins anew from time to time."""
 
-    def __init__(self, first: int, live: Callable[[], Iterable[int]], length: Callable[[], int]) -> None:
-        self.blobs = Blobs()
+    def __init__(
+        self,
+        first: int,
+        live: Callable[[], Iterable[int]],
+        length: Callable[[], int],
+        scrubber: Scrubber | None = None,
+    ) -> None:
+        self.blobs = Blobs(scrubber)
         self.losses: list[str] = []
         self.next = first
         self._live, self._length = live, length

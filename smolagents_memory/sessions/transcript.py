@@ -14,9 +14,9 @@ from sqlalchemy import Connection, select
 from smolagents_memory._errors import DecodeError, SessionDamagedError, SessionError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import tables
+from smolagents_memory.database.chain import chain_anew
 from smolagents_memory.database.columns import real, whole
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import from_key
 from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.reading import Outline, Reader, follow_journal, read_outline
 from smolagents_memory.sessions.runs import take_back_end
@@ -108,7 +108,7 @@ def original_at(connection: Connection, session: Any, at: int) -> int:
     try:
         return outline.known[at][0]
     except (IndexError, TypeError):
-        name = from_key(session.name)
+        name = directory.name_of(connection, session)
         raise SessionError(f"session {name!r} has {len(outline.known)} steps, none at place {at!r}") from None
 
 
@@ -136,6 +136,7 @@ def fork(connection: Connection, session: Any, name: str, original: int | None) 
     course = course_of(connection, session, until)
     made = directory.copy(connection, session, name, until=until, last_record=course.last_record)
     take_back_end(connection, made, name, course.came, partial(answer_in, connection, session, course))
+    chain_anew(connection, made, name)
 
 
 class Transcript:
@@ -152,7 +153,8 @@ class Transcript:
             course = course_of(connection, self._session)
             reader = Reader(connection, self._session)
             self._rows = _rows(connection, self._session, course, reader)
-        self._losses = course.losses + reader.losses
+            self._losses = course.losses + reader.losses
+            reader.refuse_losses(self._losses)
         self._places = {row.number: place for place, row in enumerate(self._rows)}
 
     def __repr__(self) -> str:
@@ -222,6 +224,7 @@ class Transcript:
                 if row.newest is not None:
                     left = _first(reader, steps, [row.newest, *reversed(row.versions), row.number])
                 told.append(JournaledStep(_with_added_images(reader, original, row), left, row.run))
+        reader.refuse_losses(reader.losses)
         reader.blobs.let_go()
         return told
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +13,40 @@ from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of
+from smolagents_memory.database.ledger import (
+    begun,
+    changing,
+    changing_keys,
+    check_rows,
+    counted,
+    made,
+    rewrite,
+    trusted_scope,
+)
 from smolagents_memory.database.many import chunks
+from smolagents_memory.database.sealed import of_scope
 from smolagents_memory.search.purging import purge
 from smolagents_memory.stores.clocks import SLACK, due, lies_ahead, settle
-from smolagents_memory.stores.findable import add_vectors, add_words, drop_vectors, drop_words
+from smolagents_memory.stores.counting import counts
+from smolagents_memory.stores.fading import may_have_faded
+from smolagents_memory.stores.findable import add_vectors, add_words, change_labels, drop_vectors, drop_words
+from smolagents_memory.stores.narrowing import READ, narrowed, of_source
 from smolagents_memory.stores.recalls import note_help, note_recalls, served
-from smolagents_memory.stores.records import NEWEST, Draft, Recall, Record, ScopeInfo, Served, Use
+from smolagents_memory.stores.records import (
+    NEWEST,
+    Draft,
+    Recall,
+    Record,
+    Regroup,
+    Regrouped,
+    ScopeInfo,
+    Served,
+    Use,
+    with_joined,
+)
+from smolagents_memory.stores.requirements import Needed
+from smolagents_memory.stores.reusing import vectors_there
 from smolagents_memory.stores.rows import (
-    BY_KEY,
     HISTORIES,
     RECORDS,
     Places,
@@ -31,10 +57,12 @@ from smolagents_memory.stores.rows import (
     is_sound,
     read_key,
     record_of,
+    record_rows,
     row_of,
     scope_name,
     scope_of,
     take_numbers,
+    these_records,
     word_count,
     writing_memories,
 )
@@ -85,14 +113,21 @@ class Bank:
     def scope_id(self, connection: Connection) -> int | None:
         """The scope's number; None before anything was written in it."""
         # not kept: a backup that is put back may bring other numbers
-        found: int | None = connection.execute(_SCOPE, {"name": self.name}).scalar()
+        envelope = envelope_of(connection)
+        if envelope.sealed is not None:
+            return trusted_scope(connection, envelope.sealed, self.name)
+        return self.number_of(connection)
+
+    def number_of(self, connection: Connection) -> int | None:
+        """The same of one that is about to be emptied, whatever lies there."""
+        name = envelope_of(connection).scope(self.name)
+        found: int | None = connection.execute(_SCOPE, {"name": name}).scalar()
         return found
 
     def get(self, key: str) -> Record | None:
         """The memory under `key`, archived or not."""
         with self.database.reading() as connection:
-            row = connection.execute(BY_KEY, {"in_scope": self.name, "of_key": as_key(key)}).first()
-            found = None if row is None else record_of(envelope_of(connection), row)
+            found = next(self._by_keys(connection, [key]), None)
             return found if found is not None and not found.damaged else None
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
@@ -108,26 +143,62 @@ class Bank:
         if scope is None:
             return
         for some in chunks(keys):
-            statement = RECORDS.where(_items.scope_id == scope, _items.key.in_([as_key(key) for key in some]))
-            yield from (record_of(envelope, row) for row in connection.execute(statement))
+            held = [envelope.key(self.name, key) for key in some]
+            statement = RECORDS.where(_items.scope_id == scope, _items.key.in_(held))
+            yield from (record_of(envelope, row) for row in record_rows(connection, statement))
 
-    def records(self, *, archived: bool | None = False) -> Iterator[Record]:
-        """All memories in the order they were first added; `archived=None` gives the ones put away as well."""
-        theirs = _items.scope_id == _SCOPE.params(name=self.name).scalar_subquery()
-        return (each for each in every_record(self.database, theirs, _AWAY[archived]) if not each.damaged)
-
-    def histories(self) -> list[Record]:
-        """The memories that are not put away, without their texts: what forgetting needs to know."""
+    def known(
+        self, keys: Sequence[str], source: str | None, texts: Collection[str], embedder: str, width: int | None
+    ) -> tuple[set[str], dict[str, Any]]:
+        """Which of some keys are there; and by text the vectors that their memories have, or others of a source."""
         with self.database.reading() as connection:
-            statement = HISTORIES.where(_items.scope_id == self.scope_id(connection), _AWAY[False])
-            rows = connection.execute(statement).all()
-        known = ((row, *read_key(row.key)) for row in rows if is_sound(row))
-        return [Record(key, None, **history(row)) for row, key, is_whole in known if is_whole]
+            found = [each for each in self._by_keys(connection, keys) if not each.damaged]
+            there, scope = {each.key for each in found}, self.scope_id(connection)
+            if scope is None or width is None:
+                return there, {}
+            found += self._of_source(connection, scope, source) if source is not None else []
+            return there, vectors_there(connection, scope, found, texts, embedder, width)
+
+    def _of_source(self, connection: Connection, scope: int, source: str) -> list[Record]:
+        name = envelope_of(connection).key(self.name, source, "source")
+        mine = (_items.scope_id == scope, tables.sources.c.name == name)
+        return these_records(connection, of_source(connection, scope, name), *mine)
+
+    def records(self, *, archived: bool | None = False, wanted: Sequence[Needed] = ()) -> Iterator[Record]:
+        """All memories in the order they were first added; `archived=None` gives the ones put away as well.
+
+        With `wanted` those at least that meet it: the others need not be read.
+        """
+        among = None
+        with self.database.reading() as connection:
+            scope = self.scope_id(connection)
+            if scope is not None:
+                counted(connection, scope)  # under a seal
+                among = narrowed(connection, scope, wanted, READ)
+        found = every_record(self.database, _items.scope_id == scope, _AWAY[archived], among=among)
+        return (each for each in found if not each.damaged)
+
+    def histories(self, now: float = 0.0, idle: float | None = None) -> list[Record]:
+        """The memories that are not put away, without their texts: what forgetting needs to know.
+
+        With `idle` those alone that may have faded by now: see `fading`.
+        """
+        with self.database.reading() as connection:
+            scope = self.scope_id(connection)
+            if scope is not None:
+                check_rows(connection, scope)
+            which = true() if idle is None else may_have_faded(now, idle)
+            statement = HISTORIES.where(_items.scope_id == scope, _AWAY[False], which)
+            rows, envelope = connection.execute(statement).all(), envelope_of(connection)
+            known = ((row, *read_key(envelope, self.name, row.key)) for row in rows if is_sound(row[1:]))
+            return [
+                Record(key, None, **history(row[1:], envelope, self.name)) for row, key, is_whole in known if is_whole
+            ]
 
     def take_turn(self, now: float, every: float) -> bool:
         """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
         with self.database.reading() as connection:
-            row = connection.execute(_DECAYED, {"name": self.name}).first()
+            row = connection.execute(_DECAYED, {"name": envelope_of(connection).scope(self.name)}).first()
         if row is None or not due(row.decayed, now, every):
             return False
         table = tables.scopes
@@ -145,25 +216,33 @@ class Bank:
         with writing_memories(self.database) as connection:
             scope = self.scope_id(connection)
             if scope is not None:
+                changing(connection, scope, None)
                 settle(connection, scope, now)
 
     def count(self, *, archived: bool | None = False) -> int:
         """How many memories there are."""
         with self.database.reading() as connection:
-            theirs = (_items.scope_id == self.scope_id(connection), _AWAY[archived])
-            return int(connection.execute(select(func.count()).select_from(tables.items).where(*theirs)).scalar() or 0)
+            scope = self.scope_id(connection)
+            return 0 if scope is None else counts(connection, scope)[scope].of(archived)
 
     def scopes(self) -> list[ScopeInfo]:
         """All scopes that have memories in the place, by name."""
-        away = func.sum(case((_items.archived.is_not(None), 1), else_=0))
         table = tables.scopes.c
-        statement = select(table.name, func.count(_items.id).label("all"), away.label("away")).group_by(table.name)
-        joined = statement.join(tables.items, _items.scope_id == table.id).order_by(table.name)
         with self.database.reading() as connection:
-            rows = connection.execute(joined.select_from(tables.scopes)).all()
-        return [ScopeInfo(scope_of(row.name), row.all - int(row.away or 0), int(row.away or 0)) for row in rows]
+            there, read = counts(connection), envelope_of(connection).read_scope
+            rows = connection.execute(select(table.id, table.name)).all()
+            named = sorted((read(row.name), there[row.id]) for row in rows)
+        return [ScopeInfo(scope_of(name), *count) for name, count in named if any(count)]
 
     # -- writing -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Make the scope, if there is none."""
+        with self.database.reading() as connection:
+            there = self.scope_id(connection) is not None
+        if not there:
+            with writing_memories(self.database) as connection:
+                self._scope_for_writing(connection)
 
     def put(self, drafts: Sequence[Draft], embedder: str | None = None) -> list[str]:
         """Write memories, all or none; what has their key is replaced, or reinforced where the draft says so."""
@@ -175,10 +254,9 @@ class Bank:
 
         It is what has this source and a key that begins so.
         """
-        named = (_items.scope_id == bindparam("scope")) & (tables.sources.c.name == as_key(source))
         with writing_memories(self.database) as connection:
-            envelope, scope = envelope_of(connection), self._scope_for_writing(connection)
-            before = [record_of(envelope, row) for row in connection.execute(RECORDS.where(named), {"scope": scope})]
+            scope = self._scope_for_writing(connection)
+            before = self._of_source(connection, scope, source)
             keys = {draft.record.key for draft in drafts}
             gone = [each for each in before if each.key.startswith(prefix) and each.key not in keys]
             self._delete(connection, scope, gone)
@@ -187,22 +265,32 @@ class Bank:
 
     def _put(self, connection: Connection, drafts: Sequence[Draft], embedder: str | None) -> list[str]:
         unique = {draft.record.key: draft for draft in drafts}  # the last of a key wins, in the place of the first
-        scope = self._scope_for_writing(connection)
+        scope, envelope = self._scope_for_writing(connection), envelope_of(connection)
+        unique = {key: replace(each, words=envelope.words(self.name, each.words)) for key, each in unique.items()}
         there = {record.key: record for record in self._by_keys(connection, list(unique))}
+        changing(connection, scope, [record.id for record in there.values()])
         again = {key for key, d in unique.items() if d.reinforce and key in there and not there[key].damaged}
         self._unindex(connection, scope, [record.id for key, record in there.items() if key not in again])
         fresh = [draft for key, draft in unique.items() if key not in again]
         self._write(connection, scope, fresh, there, embedder)
         for key in again:
-            self._reinforce(connection, there[key], unique[key].record)
+            self._reinforce(connection, scope, there[key], unique[key].record)
+        self._retire(connection, scope, [draft.record for draft in unique.values()])
         return list(unique)
+
+    def _retire(self, connection: Connection, scope: int, records: Sequence[Record]) -> None:
+        """Put away what memories were written in the place of."""
+        replaced = {key for record in records for key in record.replaces} - {record.key for record in records}
+        old = [each for each in self._by_keys(connection, list(replaced)) if each.archived is None]
+        if old:
+            self._put_away(connection, scope, [each.id for each in old], max(record.touched for record in records))
 
     def _write(
         self, connection: Connection, scope: int, drafts: list[Draft], there: dict[str, Record], embedder: str | None
     ) -> None:
         by = embedder_id(connection, embedder) if embedder is not None else 0
         first = take_numbers(connection, sum(1 + len(draft.vectors) for draft in drafts))
-        places, envelope = Places(connection, scope), envelope_of(connection)
+        places, envelope = Places(connection, scope, self.name), envelope_of(connection)
         rows, updates, numbers = [], [], []
         for number, draft in enumerate(drafts, start=first):
             old = there.get(draft.record.key)
@@ -221,16 +309,20 @@ class Bank:
         if updates:
             names = updates[0].keys() - {"target"}
             connection.execute(_ONE.values({name: bindparam(name) for name in names}), updates)
+        made(connection, scope, numbers)
         add_words(connection, scope, [(n, draft.words) for n, draft in zip(numbers, drafts, strict=True)])
+        records = [(n, there.get(draft.record.key), draft.record) for n, draft in zip(numbers, drafts, strict=True)]
+        change_labels(connection, scope, records)
         owners = [(n, scope, True, draft.vectors) for n, draft in zip(numbers, drafts, strict=True)]
         add_vectors(connection, by, owners, first + len(drafts))
 
-    def _reinforce(self, connection: Connection, old: Record, new: Record) -> None:
-        kept = replace(old, meta={**old.meta, **new.meta}, **old.vouched(new))
+    def _reinforce(self, connection: Connection, scope: int, old: Record, new: Record) -> None:
+        kept = replace(old, meta=old.kept_again(new), **old.vouched(new))
         stronger = {"importance": max(old.importance, new.importance), "touched": new.touched, "uses": old.uses + 1}
         vouched = {"origin": kept.origin, "trust": kept.trust}
         values = {**contents(envelope_of(connection), kept, self.name), **stronger, **vouched}
         connection.execute(_ONE.values(values), {"target": old.id})
+        change_labels(connection, scope, [(old.id, old, kept)])
         if old.archived is not None:
             self._restore(connection, [old.id])
 
@@ -243,9 +335,10 @@ class Bank:
             scope = self.scope_id(connection)
             if scope is None:
                 return False
-            rows = [{"scope": scope, "name": as_key(key), **use._asdict()} for key, use in uses.items()]
-            if rows:
-                connection.execute(_TOUCH, rows)
+            if not rewrite(connection, scope, list(uses), lambda key, row: uses[key].noted(row)):
+                rows = [{"scope": scope, "name": as_key(key), **use._asdict()} for key, use in uses.items()]
+                if rows:
+                    connection.execute(_TOUCH, rows)
             note_recalls(connection, scope, recalls)
             if helped is not None:
                 note_help(connection, scope, helped)
@@ -261,13 +354,17 @@ class Bank:
         """Note of a memory whether it is `pinned`, or its `trust`; whether it is there."""
         with writing_memories(self.database) as connection:
             scope = self.scope_id(connection)
-            statement = update(tables.items).where(_items.scope_id == scope, _items.key == as_key(key))
+            if scope is None:
+                return False
+            changing_keys(connection, scope, [key])
+            held = envelope_of(connection).key(self.name, key)
+            statement = update(tables.items).where(_items.scope_id == scope, _items.key == held)
             return bool(connection.execute(statement.values(**noted)).rowcount)
 
     def forget(self, keys: Iterable[str]) -> list[Record]:
-        """Delete memories for good; returns the ones that were there."""
+        """Delete memories for good, and what was put away for them as the same; returns the ones that were there."""
         with writing_memories(self.database) as connection:
-            found = list(self._by_keys(connection, list(keys)))
+            found = with_joined(lambda some: self._by_keys(connection, some), keys)
             if found:
                 self._delete(connection, self._scope_for_writing(connection), found)
             return found
@@ -279,8 +376,13 @@ class Bank:
             if old is None or old.damaged:
                 return False
             new = old.reworded(draft.record.value if draft else old.value, meta)
-            values = {**contents(envelope_of(connection), new, self.name), "trust": new.trust}
+            envelope = envelope_of(connection)
+            scope = self._scope_for_writing(connection)
+            changing(connection, scope, [old.id])
+            change_labels(connection, scope, [(old.id, old, new)])
+            values = {**contents(envelope, new, self.name), "trust": new.trust}
             if draft is not None:
+                draft = replace(draft, words=envelope.words(self.name, draft.words))
                 values |= self._reworded(connection, old, draft, embedder)
             connection.execute(_ONE.values(values), {"target": old.id})
             return True
@@ -294,20 +396,31 @@ class Bank:
         if embedder is not None and len(draft.vectors):
             by = embedder_id(connection, embedder)
             add_vectors(connection, by, [(old.id, scope, old.archived is None, draft.vectors)])
-        return {"words": draft.words, "word_count": word_count(draft.words), "embedder_id": by or None}
+        return {
+            "words": draft.words,
+            "word_count": word_count(draft.words),
+            "cues": envelope_of(connection).cues(self.name, draft.words, draft.cues),
+            "embedder_id": by or None,
+        }
 
     def clear(self) -> int:
         """Delete everything in the scope; how many memories that was."""
         with writing_memories(self.database) as connection:
-            scope = self.scope_id(connection)
+            scope = self.number_of(connection)
             if scope is None:
                 return 0
-            ids = list(connection.scalars(select(_items.id).where(_items.scope_id == scope)))
-            self._unindex(connection, scope, ids)
-            for some in chunks(ids):
-                connection.execute(delete(tables.items).where(_items.id.in_(some)))
-            connection.execute(delete(tables.recalls).where(tables.recalls.c.scope_id == scope))
-            return len(ids)
+            begun(connection, scope)  # whatever lies there
+            return self.empty(connection, scope)
+
+    def empty(self, connection: Connection, scope: int) -> int:
+        """Delete everything in this scope, within a transaction; how many memories that was."""
+        ids = list(connection.scalars(select(_items.id).where(_items.scope_id == scope)))
+        self._unindex(connection, scope, ids)
+        for some in chunks(ids):
+            connection.execute(delete(tables.items).where(_items.id.in_(some)))
+        for table in (tables.vectors, tables.labels, tables.recalls):  # vectors of memories that are gone already, too
+            connection.execute(delete(table).where(table.c.scope_id == scope))
+        return len(ids)
 
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
         """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""
@@ -315,11 +428,14 @@ class Bank:
             found = [record for record in self._by_keys(connection, list(keys)) if record.archived is None]
             ids = [record.id for record in found]
             if ids:
-                scope = self._scope_for_writing(connection)
-                self._unindex(connection, scope, ids, keep_vectors=True)
-                for some in chunks(ids):
-                    connection.execute(update(tables.items).where(_items.id.in_(some)).values(archived=at))
+                self._put_away(connection, self._scope_for_writing(connection), ids, at)
             return [record.key for record in found]
+
+    def _put_away(self, connection: Connection, scope: int, ids: list[int], at: float) -> None:
+        changing(connection, scope, ids)
+        self._unindex(connection, scope, ids, keep_vectors=True)
+        for some in chunks(ids):
+            connection.execute(update(tables.items).where(_items.id.in_(some)).values(archived=at))
 
     def restore(self, keys: Iterable[str]) -> list[str]:
         """Bring archived memories back as they were. Returns the keys of those that were away."""
@@ -328,6 +444,24 @@ class Bank:
             if found:
                 self._restore(connection, [record.id for record in found])
             return [record.key for record in found]
+
+    def regroup(self, keys: Iterable[str], plan: Regroup, at: float) -> Regrouped:
+        """Do with these memories what a plan says of them as they are: all of it, or nothing."""
+        with writing_memories(self.database) as connection:
+            there = {record.key: record for record in self._by_keys(connection, list(keys)) if not record.damaged}
+            done, ids = plan(there), {key: record.id for key, record in there.items()}
+            if not done.anew:
+                return done
+            scope, envelope = self._scope_for_writing(connection), envelope_of(connection)
+            changing(connection, scope, [record.id for record in done.anew])
+            change_labels(connection, scope, [(record.id, there[record.key], record) for record in done.anew])
+            for record in done.anew:
+                connection.execute(_ONE.values(contents(envelope, record, self.name)), {"target": record.id})
+            if done.away:
+                self._put_away(connection, scope, [ids[key] for key in done.away], at)
+            if done.back:
+                self._restore(connection, [ids[key] for key in done.back])
+            return done
 
     def erase(self) -> bool:
         """Make sure that no byte of what was deleted is left in the files; False when a reader prevents it."""
@@ -341,15 +475,26 @@ class Bank:
     # -- inside a transaction ----------------------------------------------------------------------------------
 
     def _scope_for_writing(self, connection: Connection) -> int:
-        scope = self.scope_id(connection)
+        scope, sealed = self.scope_id(connection), envelope_of(connection).sealed
         if scope is None:
             scope = take_numbers(connection, 1)
-            connection.execute(insert(tables.scopes).values(id=scope, name=self.name, live=0, words=0, decayed=0.0))
+            key = None if sealed is None else sealed.new(of_scope(self.name))
+            row = {
+                "id": scope,
+                "name": envelope_of(connection).scope(self.name),
+                "live": 0,
+                "words": 0,
+                "decayed": 0.0,
+            }
+            connection.execute(insert(tables.scopes).values({**row, "seal_key": key}))
+            begun(connection, scope)
         return scope
 
     def _delete(self, connection: Connection, scope: int, records: Sequence[Record]) -> None:
         ids = [record.id for record in records]
+        changing(connection, scope, ids)
         self._unindex(connection, scope, ids)
+        change_labels(connection, scope, [(record.id, record, None) for record in records])
         for some in chunks(ids):
             connection.execute(delete(tables.items).where(_items.id.in_(some)))
 
@@ -361,6 +506,7 @@ class Bank:
 
     def _restore(self, connection: Connection, ids: list[int]) -> None:
         scope, vector = self._scope_for_writing(connection), tables.vectors.c
+        changing(connection, scope, ids)
         for some in chunks(ids):
             connection.execute(update(tables.items).where(_items.id.in_(some)).values(archived=None))
             rows = connection.execute(select(_items.id, _items.words).where(_items.id.in_(some)))

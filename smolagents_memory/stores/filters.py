@@ -84,7 +84,7 @@ class _Reading:
             return _not(self.filter(wanted, depth + 1))
         if name.startswith("$"):
             raise UnsupportedValueError(f"where knows $and, $or and $not between filters, not {name:.80}")
-        return _all([self._test(name, operator, operand) for operator, operand in _operators(wanted).items()])
+        return _all([self._test(name, operator, operand) for operator, operand in operators_of(wanted).items()])
 
     def _test(self, name: str, operator: str, operand: Any) -> Verdict:
         test = _TESTS.get(operator)
@@ -103,7 +103,7 @@ class _Reading:
         return lambda meta: test(meta.get(name, _MISSING), operand)
 
 
-def _operators(wanted: Any) -> Mapping[str, Any]:
+def operators_of(wanted: Any) -> Mapping[str, Any]:
     """What is asked of a field, by operators; a plain value asks for equality."""
     if isinstance(wanted, Mapping) and wanted and all(str(key).startswith("$") for key in wanted):
         return wanted
@@ -127,7 +127,7 @@ def _clause_fits_lacking(name: str, wanted: Any, most: bool) -> float:
     bound = max if most else min
     return min(
         0.5 if operator == "$exists" else float(bound(_TESTS[operator](value, operand) for value in (_MISSING, None)))
-        for operator, operand in _operators(wanted).items()
+        for operator, operand in operators_of(wanted).items()
     )
 
 

@@ -1,15 +1,19 @@
-"""What a memory is found by, its words and its vectors: put there and taken away within a transaction."""
+"""What a memory is found by, its words, vectors and labels: put there and taken away within a transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, text, update
 
 from smolagents_memory.database import tables
+from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.many import chunks
+from smolagents_memory.database.vectors import vector_bytes
 from smolagents_memory.search.full_text import full_text_of
+from smolagents_memory.stores.field_labels import labels_of
+from smolagents_memory.stores.records import Record
 from smolagents_memory.stores.rows import take_numbers, word_count
 
 
@@ -17,6 +21,8 @@ KEPT_GONE = 1000  # rows of a scope that are kept for indexes at least
 TRIMMED_EVERY = 1000  # changes after which it is looked whether there are too many
 
 _vectors = tables.vectors.c
+_LABEL = "INSERT INTO memory_labels (scope_id, label, item_id) VALUES {rows} ON CONFLICT DO NOTHING"
+_UNLABEL = text("DELETE FROM memory_labels WHERE scope_id = :scope AND label = :label AND item_id = :item")
 
 
 def add_words(connection: Connection, scope: int, rows: Sequence[tuple[int, str]]) -> None:
@@ -40,7 +46,8 @@ def add_vectors(
     """
     rows = [
         {"item_id": item, "scope_id": scope, "embedder_id": embedder, "part": part, "parts": len(matrix),
-         "live": live, "vector": vector.tobytes()}
+         "live": live,
+         "vector": vector_bytes(connection, scope, (item, part, len(matrix), embedder), vector.tobytes())}
         for item, scope, live, matrix in owners
         for part, vector in enumerate(matrix)
     ]  # fmt: skip
@@ -64,6 +71,25 @@ def drop_vectors(connection: Connection, items: Sequence[int], *, keep: bool = F
                     _trim(connection, scope)
         change = update(tables.vectors).values(live=False) if keep else delete(tables.vectors)
         connection.execute(change.where(theirs))
+
+
+def change_labels(
+    connection: Connection, scope: int, changes: Iterable[tuple[int, Record | None, Record | None]]
+) -> None:
+    """Memories, by number, were what the first record says, or nothing, and are what the second says, or gone."""
+    if envelope_of(connection).sealed is not None:  # that one was taken away would not be noticed
+        return
+    sets = [(item, _labels(old), _labels(new)) for item, old, new in changes]
+    gone = sorted((label, item) for item, old, new in sets for label in old - new)
+    if gone:
+        connection.execute(_UNLABEL, [{"scope": scope, "label": label, "item": item} for label, item in gone])
+    for some in chunks(sorted((label, item) for item, old, new in sets for label in new - old)):
+        rows = ",".join(f"({int(scope)},{int(label)},{int(item)})" for label, item in some)  # nothing but numbers
+        connection.exec_driver_sql(_LABEL.format(rows=rows))
+
+
+def _labels(record: Record | None) -> set[int]:
+    return set() if record is None else labels_of(record)
 
 
 def _trim(connection: Connection, scope: int) -> None:

@@ -61,6 +61,7 @@ def by_words(query: str, texts: Iterable[tuple[str, str]]) -> list[tuple[str, fl
     wanted = dict.fromkeys(query_words(query), 1.0)
     if not wanted:
         return []
+    stems_wanted = {stem for word in wanted for stem in word.split()}
     counts: Counter[str] = Counter()
     matching: list[tuple[str, str, int]] = []
     number = total = 0
@@ -68,11 +69,11 @@ def by_words(query: str, texts: Iterable[tuple[str, str]]) -> list[tuple[str, fl
         tokens = stems.split()
         number += 1
         total += len(tokens)
-        held = wanted.keys() & set(tokens)
+        held = stems_wanted & set(tokens)
         if held:
             counts.update(held)
             matching.append((key, stems, len(tokens)))
     lexicon = Lexicon(number, total / max(1, number), counts)
-    weights = lexicon.weights(wanted)
+    weights = lexicon.weights(lexicon.narrowed(wanted))
     scored = [(key, lexicon.score(stems, length, weights)) for key, stems, length in matching]
     return sorted(scored, key=lambda pair: -pair[1])

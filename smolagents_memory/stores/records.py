@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -11,13 +11,28 @@ NEWEST = 1000  # recalls of a scope that are known one by one
 ORIGINS = ("user", "agent", "tool", "document", "import")  # who wrote a memory
 UNCONFIRMED, USUAL, CONFIRMED = 0, 1, 2  # its trust: brought back when asked for; unasked too; a person vouches for it
 TOOLS, MEMORIES, SOURCES = "tools", "memories", "sources"  # what it was made of, by name, key and source
-_OF_AGENTS = ("experience", "action", "failure", "outcome", "unsolved", "solution", "lesson")
+REPLACES = "replaces"  # and in whose place it came, by key
+JOINED = "joined"  # and which say the same and are put away for it, by key
+REPEATED = "repeated"  # in the metadata of what was so often the same: how often, first and last
+OF_AGENTS = ("experience", "action", "failure", "outcome", "unsolved", "solution", "lesson")
+_COUNTED = {"times", "first", "last"}
+_JOINED = 1000  # keys that are kept of those
 _VOUCHED = ("user", "document", "import")  # who writes the same text vouches for it
 
 
 def origin_of(kind: str) -> str:
     """Who wrote a memory of which only the kind is known."""
-    return "agent" if kind in _OF_AGENTS else "document" if kind == "document" else "user"
+    return "agent" if kind in OF_AGENTS else "document" if kind == "document" else "user"
+
+
+def user_of(scope: Mapping[str, Any] | None) -> str | None:
+    """The person whose scope it is: its entry `user`, a whole number as a text; None for nobody's.
+
+    >>> user_of({"user": 7, "agent": "coder"}), user_of({"team": "red"}), user_of(None)
+    ('7', None, None)
+    """
+    user = scope.get("user") if isinstance(scope, Mapping) else None
+    return str(user) if isinstance(user, (str, int)) else None
 
 
 @dataclass
@@ -40,7 +55,9 @@ class Record:
     place: int | None = None
     origin: str = "user"
     trust: int = USUAL
-    made_of: dict[str, list[str]] = field(default_factory=dict)  # TOOLS, MEMORIES, SOURCES: those there are
+    made_of: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # TOOLS, MEMORIES, SOURCES, REPLACES, JOINED: those there are
     damaged: bool = False  # its bytes were changed: the text is lost, and the memory is left out of every result
 
     def view(self) -> dict[str, Any]:
@@ -52,6 +69,50 @@ class Record:
     def tools(self) -> list[str]:
         """The tools whose text it holds, or was made of."""
         return self.made_of.get(TOOLS, [])
+
+    @property
+    def replaces(self) -> list[str]:
+        """The keys of memories in whose place it came: these are put away."""
+        return self.made_of.get(REPLACES, [])
+
+    @property
+    def joined(self) -> list[str]:
+        """The keys of memories that say the same, and are put away for it."""
+        return self.made_of.get(JOINED, [])
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can be noted how often it was kept: a user's own metadata under that name stays as it is."""
+        told = self.meta.get(REPEATED)
+        return told is None or (isinstance(told, Mapping) and set(told) == _COUNTED)
+
+    @property
+    def times(self) -> int:
+        """How often it was kept, with all that was joined with it, as far as that was counted."""
+        told = self.meta.get(REPEATED) if self.counts else None
+        times = told["times"] if told is not None else None
+        return times if isinstance(times, int) and times > 0 else 1 + len(self.joined)
+
+    def standing_for(self, others: Sequence[Record]) -> Record:
+        """The same, which says how often it was so, and keeps the keys of the others."""
+        new = [each for each in others if each.key not in self.joined]
+        keys = dict.fromkeys(key for each in [*new, self] for key in (*each.joined, each.key))
+        repeated = _repeated([self, *new], sum(each.times for each in [self, *new]))
+        made_of = {**self.made_of, JOINED: [key for key in keys if key != self.key][-_JOINED:]}
+        return replace(self, meta={**self.meta, REPEATED: repeated}, made_of=made_of)
+
+    def by_itself(self) -> Record:
+        """The same, which stands for no others any more."""
+        made_of = {name: named for name, named in self.made_of.items() if name != JOINED}
+        return replace(
+            self, meta={name: each for name, each in self.meta.items() if name != REPEATED}, made_of=made_of
+        )
+
+    def kept_again(self, new: Record) -> dict[str, Any]:
+        """The metadata after the same text was kept again. What runs leave is counted."""
+        meta = {**self.meta, **new.meta}
+        counted = (self.kind in OF_AGENTS or self.joined) and self.counts and new.counts
+        return {**meta, REPEATED: _repeated([self, new], self.times + 1)} if counted else meta
 
     def comes_unasked(self, trusted: Collection[str]) -> bool:
         """Whether it may be put into a prompt that did not ask for it, where these tools are the program's own."""
@@ -68,7 +129,40 @@ class Record:
         """What the same text, written again, makes of origin and trust: only a more trusted writer changes them."""
         better = new.trust > self.trust and new.origin in _VOUCHED
         first = new if better else self
-        return {"origin": first.origin, "trust": first.trust, "made_of": first.made_of}
+        replaced = dict.fromkeys([*self.replaces, *new.replaces])
+        made_of = {**first.made_of, REPLACES: list(replaced)} if replaced else first.made_of
+        return {"origin": first.origin, "trust": first.trust, "made_of": made_of}
+
+
+def with_joined(read: Callable[[Sequence[str]], Iterable[Record]], keys: Iterable[str]) -> list[Record]:
+    """The memories with these keys, and those put away for them: they say the same, and go with them."""
+    found: dict[str, Record] = {}
+    waiting = list(keys)
+    while waiting:
+        new = {record.key: record for record in read(waiting)}
+        found |= new
+        waiting = [key for record in new.values() for key in record.joined if key not in found]
+    return list(found.values())
+
+
+def _repeated(records: Sequence[Record], times: int) -> dict[str, Any]:
+    """How often something was, when first and when last."""
+    told = [each for each in (record.meta.get(REPEATED) for record in records) if isinstance(each, Mapping)]
+    first = [each["first"] for each in told if isinstance(each.get("first"), (int, float))]
+    last = [each["last"] for each in told if isinstance(each.get("last"), (int, float))]
+    created = [record.created for record in records]
+    return {"times": times, "first": min(first + created), "last": max(last + created)}
+
+
+class Regrouped(NamedTuple):
+    """What is to become of some memories together: how these stand there anew, which are put away, which come back."""
+
+    anew: Sequence[Record] = ()
+    away: Sequence[str] = ()
+    back: Sequence[str] = ()
+
+
+Regroup = Callable[[Mapping[str, Record]], Regrouped]
 
 
 @dataclass
@@ -77,8 +171,10 @@ class Draft:
 
     record: Record
     words: str = ""
+    cues: bytes = b""  # what its form tells, see `search.cues`
     vectors: Sequence[Any] = ()  # none: not embedded yet
     reinforce: bool = False  # what is there already, under this key, is strengthened and not replaced
+    like: str | None = None  # the key of another with the same text, whose vectors are as good
 
 
 @dataclass(frozen=True)
@@ -92,6 +188,11 @@ class ScopeInfo:
     scope: dict[str, Any] | None
     memories: int
     archived: int = 0
+
+    @property
+    def user(self) -> str | None:
+        """The person whose it is; None for nobody's."""
+        return user_of(self.scope)
 
     @property
     def named(self) -> str:
@@ -142,3 +243,8 @@ class Use(NamedTuple):
     often: float = 0.0
     last: float = 0.0
     helped: float = 0.0
+
+    def noted(self, before: Any) -> dict[str, float]:
+        """What a memory's row says of its use after this."""
+        touched = self.last if before.touched < self.last else before.touched
+        return {"uses": before.uses + self.often, "touched": touched, "useful": before.useful + self.helped}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Generic
 
 from smolagents_memory._brief import brief
@@ -14,14 +15,16 @@ from smolagents_memory._errors import (
     StoreUnavailableError,
     UnsupportedValueError,
 )
-from smolagents_memory.codec.plain_json import unpack
+from smolagents_memory.codec.plain_json import searchable, unpack
 from smolagents_memory.database.envelope import as_key, from_key
 from smolagents_memory.database.places import split_url
+from smolagents_memory.search.words import ANALYSER, words
 from smolagents_memory.stores.base import Hit, Item, MemoryStore, Meta, Value, Where, checked_key, entries
 from smolagents_memory.stores.kept import Kept, found
 
 
 BATCH = 1000
+_WORDS = f"words {ANALYSER}"  # the field: what another analyser left is not looked at
 
 
 class RedisStore(MemoryStore[Value], Generic[Value]):
@@ -113,10 +116,11 @@ class RedisStore(MemoryStore[Value], Generic[Value]):
         return _of_entry(entry) if entry else None
 
     def _words(self) -> Iterator[tuple[str, str]]:
-        for names, answers in self._read(lambda pipe, name: pipe.hget(name, "words")):
+        for names, answers in self._read(lambda pipe, name: pipe.hget(name, _WORDS)):
             for name, packed in zip(names, answers, strict=True):
-                if packed is not None:
-                    yield from_key(name), packed.decode()
+                kept = self._kept(from_key(name)) if packed is None else None  # by another analyser, or gone
+                if packed is not None or kept is not None:
+                    yield from_key(name), kept.words if kept is not None else packed.decode()
 
     def _read(self, ask: Callable[[Any, bytes], Any]) -> Iterator[tuple[list[bytes], list[Any]]]:
         """What `ask` asks for each entry, in batches; names of entries that expired are dropped on the way."""
@@ -148,7 +152,7 @@ def _entry(kept: Kept) -> dict[str, bytes]:
     return {
         "text" if kept.is_text else "json": as_key(kept.value),
         "meta": kept.meta.encode(),
-        "words": kept.words.encode(),
+        _WORDS: kept.words.encode(),
     }
 
 
@@ -156,7 +160,10 @@ def _of_entry(entry: dict[bytes, bytes]) -> Kept:
     value = entry.get(b"text", entry.get(b"json"))
     if value is None or b"meta" not in entry:
         raise StoreFormatError("an entry in Redis under our prefix was not written by this package; it was left as is")
-    return Kept(from_key(value), b"text" in entry, entry[b"meta"].decode(), entry.get(b"words", b"").decode())
+    kept = Kept(from_key(value), b"text" in entry, entry[b"meta"].decode(), entry.get(_WORDS.encode(), b"").decode())
+    if _WORDS.encode() in entry:
+        return kept
+    return replace(kept, words=" ".join(words(searchable(kept.unpacked()[0]))))
 
 
 def _client(url: str) -> Any:

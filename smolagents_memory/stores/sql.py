@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection
 
 from smolagents_memory.codec.plain_json import searchable
+from smolagents_memory.codec.values import scrubbed_value
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
+from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.places import Place
+from smolagents_memory.database.redacting import redaction_of
 from smolagents_memory.search.full_text import full_text_of, state_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import query_words, words
@@ -31,9 +34,14 @@ from smolagents_memory.stores.base import (
     entries,
 )
 from smolagents_memory.stores.filters import Check
+from smolagents_memory.stores.narrowing import narrowed
 from smolagents_memory.stores.records import Draft, Record
+from smolagents_memory.stores.requirements import required
 from smolagents_memory.stores.rereading import reread
-from smolagents_memory.stores.rows import RECORDS, whole
+from smolagents_memory.stores.rows import RECORDS, record_rows, whole
+
+
+_items = tables.items.c
 
 
 class SqlStore(MemoryStore[Value], Generic[Value]):
@@ -63,6 +71,8 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         self.database.prepare()
         reread(self.database)
         self.bank = Bank(self.database, scope)
+        self.redaction = redaction_of(self.database, self.bank.name, self.database.place.redact, self.bank.begin)
+        self._asking = None if self.redaction is None else self.redaction.asking()
         self._clock = clock
 
     def __repr__(self) -> str:
@@ -74,27 +84,37 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
     def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add all or, when one is refused, none."""
         now = self._clock()
+        given = ([scrubbed_value(each, self.redaction) for each in item] for item in entries(items))
         drafts = [
             Draft(Record(key, value, meta, created=now, touched=now), " ".join(words(searchable(value))))
-            for key, value, meta in entries(items)
+            for key, value, meta in given
         ]
+        if self.redaction is not None:
+            self.redaction.keep()
         if drafts:
             self.bank.put(drafts)
         return len(drafts)
 
     def get(self, key: str) -> Value | None:
-        record = self.bank.get(checked_key(key))
+        record = self.bank.get(self._key(key))
         return None if record is None else record.value
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Value]:
-        return {key: record.value for key, record in self.bank.get_many(checked_keys(keys)).items()}
+        kept = {self._key(key): key for key in checked_keys(keys)}
+        return {kept[key]: record.value for key, record in self.bank.get_many(list(kept)).items()}
 
     def meta(self, key: str) -> dict[str, Any] | None:
-        record = self.bank.get(checked_key(key))
+        record = self.bank.get(self._key(key))
         return None if record is None else record.meta
 
+    def _key(self, key: object) -> str:
+        """A key as it was written."""
+        named: str = scrubbed_value(checked_key(key), self._asking)
+        return named
+
     def search(self, query: str, top_k: int = 5, where: Where | None = None) -> list[Hit[Value]]:
-        query, top_k, fits = asked(query, top_k, where)
+        where = scrubbed_value(where, self._asking)
+        query, top_k, fits = asked(scrubbed_value(query, self._asking), top_k, where)
         wanted = dict.fromkeys(query_words(query), 1.0)
         if not top_k or not wanted:
             return []
@@ -102,12 +122,18 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
             state = state_of(connection, self.bank.name)
             if state is None:
                 return []
+            wanted = {envelope_of(connection).words(self.bank.name, word): 1.0 for word in wanted}
             text = full_text_of(connection)
             counts = text.counts(connection, state.id, wanted)
             lexicon = Lexicon(state.live, state.words / max(1, state.live), counts)
-            weights = lexicon.weights(wanted)
+            weights = lexicon.weights(lexicon.narrowed(wanted))
+            among = narrowed(connection, state.id, required(where))
+            if among is not None:
+                mine = (_items.scope_id == state.id, _items.archived.is_(None))
+                hits = _ranked(connection, among, lexicon, weights, fits, *mine)
+                return [hit for hit in hits if hit.score > 0][:top_k]
             limit = max(100, 3 * top_k)
-            while True:  # a narrow filter: look at more
+            while True:  # a filter that is not told in SQL, or a broad one: look at more
                 candidates = text.candidates(connection, state.id, weights, limit)
                 hits = _ranked(connection, candidates, lexicon, weights, fits)[:top_k]
                 if len(hits) >= top_k or len(candidates) < limit or fits is None:
@@ -115,10 +141,10 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
                 limit *= 10
 
     def forget(self, key: str) -> bool:
-        return bool(self.bank.forget([checked_key(key)]))
+        return bool(self.bank.forget([self._key(key)]))
 
     def forget_many(self, keys: Iterable[str]) -> int:
-        return len(self.bank.forget(checked_keys(keys)))
+        return len(self.bank.forget([self._key(key) for key in checked_keys(keys)]))
 
     def items(self) -> Iterator[tuple[str, Value, dict[str, Any]]]:
         return ((record.key, record.value, record.meta) for record in self.bank.records())
@@ -148,13 +174,17 @@ class SqliteStore(SqlStore[Value], Generic[Value]):
 
 
 def _ranked(
-    connection: Connection, ids: list[int], lexicon: Lexicon, weights: dict[str, float], fits: Check | None
+    connection: Connection,
+    ids: list[int],
+    lexicon: Lexicon,
+    weights: dict[str, float],
+    fits: Check | None,
+    *which: ColumnElement[bool],
 ) -> list[Hit[Any]]:
-    columns = tables.items.c
-    statement = RECORDS.add_columns(columns.words, columns.word_count)
+    statement = RECORDS.add_columns(_items.words, _items.word_count).where(*which)
     hits = []
     for some in chunks(ids):
-        rows = {row.id: row for row in connection.execute(statement.where(columns.id.in_(some)))}
+        rows = {row.id: row for row in record_rows(connection, statement.where(_items.id.in_(some)))}
         for record in whole(connection, rows.values()):
             if fits is None or fits(record.meta):
                 row = rows[record.id]

@@ -20,11 +20,15 @@ from smolagents_memory.stores.records import (
     Draft,
     Recall,
     Record,
+    Regroup,
+    Regrouped,
     ScopeInfo,
     Served,
     Use,
     origin_of,
+    with_joined,
 )
+from smolagents_memory.stores.requirements import Needed
 from smolagents_memory.stores.survey import Survey
 
 
@@ -80,8 +84,11 @@ class StoreBank:
         there = self.texts.get_many(keys)
         return {key: self.record(key, value, self.texts.meta(key) or {}) for key, value in there.items()}
 
-    def records(self, *, archived: bool | None = False) -> Iterator[Record]:
-        """All memories in the order they were first added; `archived=None` gives the ones put away as well."""
+    def records(self, *, archived: bool | None = False, wanted: Sequence[Needed] = ()) -> Iterator[Record]:
+        """All memories in the order they were first added; `archived=None` gives the ones put away as well.
+
+        A store does not tell which of them meet what is wanted.
+        """
         for item in self._items():
             record = self.record(*item)
             if archived is None or (record.archived is not None) == archived:
@@ -115,8 +122,8 @@ class StoreBank:
         self.outage.worked()
         return answer
 
-    def histories(self) -> Iterable[Record]:
-        """The memories that may fade: not put away, and written here."""
+    def histories(self, now: float = 0.0, idle: float | None = None) -> Iterable[Record]:
+        """The memories that may fade: not put away, and written here. A store has nothing to choose them by."""
         return (record for record in self.records() if is_ours(record))
 
     def take_turn(self, now: float, every: float) -> bool:
@@ -185,13 +192,15 @@ class StoreBank:
                 old, new = there.get(key), draft.record
                 if old is not None and draft.reinforce:
                     new = replace(
-                        old, importance=max(old.importance, new.importance), meta={**old.meta, **new.meta},
+                        old, importance=max(old.importance, new.importance), meta=old.kept_again(new),
                         touched=new.touched, uses=old.uses + 1, archived=None, **old.vouched(new),
                     )  # fmt: skip
                 elif old is not None:
                     new = replace(new, created=old.created, pinned=old.pinned, useful=old.useful)
                 changed.append(new)
             self._write(changed, there, by_meaning=True)
+            if replaced := {key for draft in unique.values() for key in draft.record.replaces} - unique.keys():
+                self.archive(replaced, max(draft.record.touched for draft in unique.values()))
 
     @_asks
     def replace(self, source: str, prefix: str, drafts: Sequence[Draft]) -> list[str]:
@@ -272,10 +281,21 @@ class StoreBank:
         return self._edit(keys, back, by_meaning=True)
 
     @_asks
-    def forget(self, keys: Iterable[str]) -> list[Record]:
-        """Delete memories for good; returns the ones that were there."""
+    def regroup(self, keys: Iterable[str], plan: Regroup, at: float) -> Regrouped:
+        """Do with these memories what a plan says of them as they are; what is put away goes last."""
         with self._lock:
             there = self.get_many(keys)
+            done = plan(there)
+            self._write(list(done.anew), there, by_meaning=False)
+            self.restore(done.back)
+            self.archive(done.away, at)
+            return done
+
+    @_asks
+    def forget(self, keys: Iterable[str]) -> list[Record]:
+        """Delete memories for good, and what was put away for them as the same; returns the ones that were there."""
+        with self._lock:
+            there = {each.key: each for each in with_joined(lambda some: self.get_many(some).values(), keys)}
             for store in (self.vectors, self.texts):
                 if store is not None:
                     store.forget_many(there)

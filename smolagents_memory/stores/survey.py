@@ -56,7 +56,7 @@ class Survey:
 
     def lexicon(self, wanted: Collection[str]) -> Lexicon:
         """How often these words occur."""
-        counts = {word: self._counts[word] for word in wanted if self._counts[word]}
+        counts = {stem: self._counts[stem] for word in wanted for stem in word.split() if self._counts[stem]}
         return Lexicon(self.texts, self._words / max(1, self.texts), counts)
 
     def note(self, new: Record | None, old: Record | None = None) -> None:

@@ -14,11 +14,14 @@ from sqlalchemy import Connection, func, select
 from smolagents_memory._forks import Lock
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
+from smolagents_memory.database.envelope import envelope_of
+from smolagents_memory.database.ledger import check_rows
 from smolagents_memory.search.chroma_folder import CHROMA, OWN_COLLECTION, chroma_folder
 from smolagents_memory.search.embedding import Embedder, Vectors
 from smolagents_memory.search.indexes import Indexes
 
 
+_LOOKED_AT = 100  # memories without vectors
 _open: weakref.WeakValueDictionary[tuple[Any, ...], Vault] = weakref.WeakValueDictionary()
 _open_lock = Lock(threading.RLock)
 
@@ -59,7 +62,8 @@ class Vault:
         self.indexes: Indexes | None = None
         if vectors is not None:
             path = database.path
-            held = chroma_folder(path.parent / CHROMA) if path is not None else None
+            sealed = database.place.seal is not None  # then no vector lies outside the database
+            held = chroma_folder(path.parent / CHROMA) if path is not None and not sealed else None
             self.indexes = Indexes(database, vectors, held, own_collection)
             with database.reading() as connection:
                 self.indexes.width(connection)
@@ -75,8 +79,7 @@ class Vault:
             return 0
         with self.database.reading() as connection:
             current = self.indexes.embedder_id(connection)
-            counted = missing_statement(current, scope, select(func.count(tables.items.c.id)))
-            return int(connection.execute(counted).scalar() or 0)
+            return _missing(connection, current, scope)
 
     def is_whole(self) -> bool:
         """Whether every memory has its vectors. While some have not, recall goes by words: nothing is mixed."""
@@ -100,8 +103,7 @@ class Vault:
         assert self.indexes is not None
         numbers = self.indexes.numbers(connection)
         if numbers.bank != self._whole_of:
-            counted = missing_statement(numbers.embedder, None, select(func.count(tables.items.c.id)))
-            self._whole = not connection.execute(counted).scalar()
+            self._whole = not _missing(connection, numbers.embedder, None)
             self._whole_of = numbers.bank
         return self._whole
 
@@ -134,6 +136,17 @@ def missing_statement(embedder: int | None, scope: int | None, statement: Any) -
     if embedder is not None:
         statement = statement.where((items.embedder_id != embedder) | items.embedder_id.is_(None))
     return statement if scope is None else statement.where(items.scope_id == scope)
+
+
+def _missing(connection: Connection, embedder: int | None, scope: int | None) -> int:
+    """How many have none. Under a seal some of these are looked at: to recall by words would be another answer."""
+    counted = missing_statement(embedder, scope, select(func.count(tables.items.c.id)))
+    count = int(connection.execute(counted).scalar() or 0)
+    if count and envelope_of(connection).sealed is not None:
+        some = missing_statement(embedder, scope, select(tables.items.c.id, tables.items.c.scope_id)).limit(_LOOKED_AT)
+        for row in connection.execute(some).all():
+            check_rows(connection, row.scope_id, [row.id])
+    return count
 
 
 _all: weakref.WeakSet[Vault] = weakref.WeakSet()

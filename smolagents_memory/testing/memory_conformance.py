@@ -136,6 +136,14 @@ class MemoryConformance:
         assert memory.recall("harbour", where={"origin": "tool"})[0].trust == 2
         assert not memory.confirm("nothing")
 
+    def test_what_is_replaced_is_history(self, memory: EnhancedAgentMemory) -> None:
+        old = memory.remember("Ann lives in Berlin.")
+        new = memory.remember("Ann lives in Paris.", replaces=old)
+        assert [hit.key for hit in memory.recall("Where does Ann live?")] == [new]
+        assert [each.key for each in memory.history(new)] == [new, old]
+        with pytest.raises(UnsupportedValueError, match="nothing was written"):
+            memory.remember("Ann lives in Rome.", replaces="nobody's key")
+
     def test_what_is_revoked_goes_with_all_that_was_made_of_it(self, memory: EnhancedAgentMemory) -> None:
         page = memory.remember("The bridge is closed.", origin="tool", source="web_search")
         lesson = memory.remember("Go round by the ferry.", made_of=[page], source="run 1")
@@ -174,7 +182,8 @@ class MemoryConformance:
         memory.remember_many(["a red car", "a blue boat", "a green plane"])
         hit = memory.recall("red car", explain=True)[0]
         assert hit.value == "a red car"
-        assert set(hit.parts) == {"lexical", "vector", "neighbour", "recency", "importance", "use"}
+        form = {"covers", "speaker", "question", "time", "names", "first"}
+        assert set(hit.parts) == {"lexical", "vector", *form, "neighbour", "recency", "importance", "use"}
         assert sum(hit.parts.values()) == pytest.approx(hit.score, abs=1e-5)
 
     def test_filters_reach_metadata_and_the_memorys_own_fields(self, memory: EnhancedAgentMemory) -> None:
@@ -196,7 +205,7 @@ class MemoryConformance:
         assert best.key == key
         assert 0.5 < best.relevance <= 1
         assert all(0 <= hit.relevance < 0.5 for hit in memory.recall("zebra giraffe elephant", 5))
-        assert [hit.key for hit in memory.long_term.recall("staging server vpn", at_least=0.5)] == [key]
+        assert [hit.key for hit in memory.recall("staging server vpn", min_relevance=0.5)] == [key]
 
     def test_neighbours_of_one_source_lend_each_other_weight(self, memory: EnhancedAgentMemory) -> None:
         talk = ["Which colour did the committee choose for the bridge?", "Teal, in the end.", "Good."]

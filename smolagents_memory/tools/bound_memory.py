@@ -99,7 +99,7 @@ def _named(place: str | os.PathLike[str] | Place | URL) -> str:
         place = Place(place)
     if not isinstance(place, Place):
         return os.fspath(place)
-    if place.in_ram or place.seal is not None or place.durability != "power":
+    if place.in_ram or place.seal is not None or place.redact is not None or place.durability != "power":
         raise ToolStateError(
             f"{place!r} is more than a folder or URL says, and cannot be saved with the tool; build it from a folder "
             "or URL instead, such as RecallTool('./agent_memory'), and save that"
@@ -119,6 +119,13 @@ def with_place(place: BoundMemory, saved: dict[str, Any]) -> dict[str, Any]:
             "build it from a folder or URL instead, such as RecallTool('./agent_memory'), and save that"
         )
     named = f"memory: Any = {_spelled(place.memory)!r}, scope: Any = {dict(place.scope) if place.scope else None!r}"
-    if _DEFAULTS not in saved["code"]:
-        raise ToolStateError("the tool's source is not as it was written; its place cannot be saved with it")
-    return {**saved, "code": saved["code"].replace(_DEFAULTS, named, 1)}
+    return with_option(saved, _DEFAULTS, named)
+
+
+def with_option(saved: dict[str, Any], default: str, given: str) -> dict[str, Any]:
+    """A tool's source with what it was built with instead of a default."""
+    if default not in saved["code"]:
+        raise ToolStateError(
+            "the tool's source is not as it was written; what it was built with cannot be saved with it"
+        )
+    return {**saved, "code": saved["code"].replace(default, given, 1)}

@@ -10,6 +10,8 @@ from smolagents import Tool
 class RecallTool(Tool):
     """Searches long-term memory for the agent.
 
+    Notes that have probably nothing to do with the query are left out: those below `min_relevance`, from 0 to 1.
+
     `memory` is a place (a folder, a file, a database URL, a `Place`) or the URL of a store, an EnhancedAgentMemory
     (shared live), any MemoryStore, or a Chroma collection. A tool made from a folder or URL can be saved and loaded;
     one that holds a live object, or a URL with a password, cannot.
@@ -44,10 +46,12 @@ class RecallTool(Tool):
     }
     output_type = "string"
 
-    def __init__(self, memory: Any = "./agent_memory", scope: Any = None) -> None:
+    def __init__(self, memory: Any = "./agent_memory", scope: Any = None, min_relevance: float = 0.3) -> None:
+        from smolagents_memory.memory.ranking import checked_relevance
         from smolagents_memory.tools.bound_memory import BoundMemory
 
         super().__init__()
+        self.min_relevance = checked_relevance(min_relevance)
         self.place = BoundMemory(memory, scope)
 
     def setup(self) -> None:
@@ -59,10 +63,11 @@ class RecallTool(Tool):
         """The best notes as text."""
         from smolagents_memory.tools.replies import recall_answer
 
-        return recall_answer(self.place, query, k, since, until, kind)
+        return recall_answer(self.place, query, k, since, until, kind, self.min_relevance)
 
     def to_dict(self) -> dict[str, Any]:
         """The tool as source, with the place it was built with."""
-        from smolagents_memory.tools.bound_memory import with_place
+        from smolagents_memory.tools.bound_memory import with_option, with_place
 
-        return with_place(self.place, super().to_dict())
+        saved = with_place(self.place, super().to_dict())
+        return with_option(saved, "min_relevance: float = 0.3", f"min_relevance: float = {self.min_relevance!r}")

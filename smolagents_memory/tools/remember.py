@@ -28,6 +28,11 @@ class RememberTool(Tool):
             "nullable": True,
         },
         "importance": {"type": "number", "description": "1 is ordinary, 2 important, 0.5 minor.", "nullable": True},
+        "replaces": {
+            "type": "string",
+            "description": "The key of a note that is true no longer; this one comes in its place.",
+            "nullable": True,
+        },
     }
     output_type = "string"
 
@@ -42,11 +47,11 @@ class RememberTool(Tool):
         self.place.open()
         super().setup()
 
-    def forward(self, text: str, key: Any = None, importance: Any = None) -> str:
+    def forward(self, text: str, key: Any = None, importance: Any = None, replaces: Any = None) -> str:
         """Says under which key it was kept."""
         from smolagents_memory.tools.replies import remember_answer
 
-        return remember_answer(self.place, text, key, importance)
+        return remember_answer(self.place, text, key, importance, replaces)
 
     def to_dict(self) -> dict[str, Any]:
         """The tool as source, with the place it was built with."""

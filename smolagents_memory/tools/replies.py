@@ -16,7 +16,6 @@ from smolagents_memory.tools.bound_memory import BoundMemory
 NOTHING = "Nothing was found in memory"
 MOST = 50
 _ERROR = 600  # characters of what went wrong
-_LIKELY = 0.06  # below this relevance a note has, as measured, nothing to do with the query
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(minute|hour|day|week|month|year)s?(?:\s+ago)?", re.IGNORECASE)
 _LENGTHS = {"minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "month": 2_629_800, "year": 31_557_600}
 
@@ -25,14 +24,14 @@ class Wrong(Exception):
     """An argument that cannot be understood; the message is for the model."""
 
 
-def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any, kind: Any) -> str:
+def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any, kind: Any, least: float) -> str:
     """The best notes, or why there are none."""
     try:
         long_term = place.open()
         wanted = _text("query", query)
         count = _number(k)
         where = _where(since, until, kind, long_term.clock())
-        found = long_term.recall(wanted, count, where=where or None, at_least=_LIKELY)
+        found = long_term.recall(wanted, count, where=where or None, min_relevance=least)
     except (Wrong, SmolagentsMemoryError) as error:
         return sentence("Recall did not work", error)
     place.recalled(found, wanted)
@@ -43,19 +42,23 @@ def recall_answer(place: BoundMemory, query: Any, k: Any, since: Any, until: Any
     return quoted(found, long_term.clock())[0]
 
 
-def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any) -> str:
+def remember_answer(place: BoundMemory, text: Any, key: Any, importance: Any, replaces: Any) -> str:
     """Under which key it was kept."""
     try:
         name, provenance = None if _is_left_out(key) else _text("key", key), place.provenance()
         item: dict[str, Any] = {"text": _text("text", text), "key": name, "source": "agent", **provenance}
-        if name is not None and provenance.get("tools"):
-            _leave_alone(place, name)
+        old = None if _is_left_out(replaces) else _text("replaces", replaces)
+        if old is not None:
+            item["replaces"] = old
+        for each in filter(None, (name, old) if provenance.get("tools") else ()):
+            _leave_alone(place, each)
         if importance is not None:
             try:
                 item["importance"] = float(importance)
             except (TypeError, ValueError, OverflowError):
                 raise Wrong(f"importance is a number such as 1 or 2, not {brief(importance)}") from None
-        return f"Remembered as {_key(place.open().remember([item])[0])}."
+        kept = f"Remembered as {_key(place.open().remember([item])[0])}"
+        return f"{kept}." if old is None else f"{kept}, in the place of {_key(old)}, which is no longer recalled."
     except (Wrong, SmolagentsMemoryError) as error:
         return sentence("Nothing was remembered", error)
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import is_
 from types import ModuleType
 from typing import Any
 
-from smolagents_memory._log import say_once
+from smolagents_memory._log import say_once, warn_of_loss
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.graph import TAG, Node
+from smolagents_memory.codec.scrubbing import WITHHELD
 from smolagents_memory.codec.values import find_writer
 from smolagents_memory.upstream import Namespace, namespace_of
 from smolagents_memory.variables.definitions import Definitions
@@ -80,9 +81,11 @@ class ExecutorCapture:
         self._ever_sent: set[str] = set()
         self._definitions = Definitions()
         self._document: dict[str, Any] | None = None
+        self._told: set[str] = set()  # names of what is withheld
 
     def changes(self, agent: Any, code_action: str | None, blobs: Blobs) -> dict[str, Any] | None:
         """What changed since the last call, as plain JSON, or None. The first one holds everything. Never raises."""
+        scrubber = self._definitions.scrubber = blobs.scrubber
         try:
             executor = getattr(agent, "python_executor", None)
             if executor is None:
@@ -95,10 +98,18 @@ class ExecutorCapture:
             else:
                 document = self._look(agent, namespace, code_action or "", blobs)
         except Exception as error:  # noqa: BLE001 — whatever the agent's values do: the run goes on, and it is told
-            say_once(f"the variables of a CodeAgent could not be looked at: {error!r}")
+            what = str(error) if scrubber is None else scrubber.text(str(error))
+            say_once(f"the variables of a CodeAgent could not be looked at: {type(error).__name__}: {what}")
             self._watches.clear()
-            document = {**(self._document or _empty()), "trouble": f"{type(error).__name__}: {str(error)[:200]}"}
+            document = {**(self._document or _empty()), "trouble": f"{type(error).__name__}: {what[:200]}"}
+        self._warn(document["missing"])
         return self._delta(document)
+
+    def _warn(self, missing: Mapping[str, str]) -> None:
+        withheld = {name for name, why in missing.items() if WITHHELD in why}
+        if new := withheld - self._told - self.untold.keys():
+            warn_of_withheld(sorted(new))
+        self._told = withheld
 
     def _delta(self, document: dict[str, Any]) -> dict[str, Any] | None:
         before, self._document = self._document, document
@@ -140,6 +151,8 @@ class ExecutorCapture:
         missing.update({name: self._lost[name] for name in within if name in self._lost})
         functions = self._functions({name: each for name, each in tools.items() if name not in bound}, missing)
         overridden = {name for name in sent if name not in untouched} & self._ever_sent
+        if blobs.scrubber is not None:
+            missing = {name: blobs.scrubber.text(why) for name, why in missing.items()}
         document = self._assembled(sent_too, functions, missing, overridden)
         self._before, self._untold_before = (bound, tools, sent), dict(self.untold)
         return document
@@ -206,12 +219,13 @@ class ExecutorCapture:
 
     def _write(self, names: list[str], blobs: Blobs) -> dict[str, str]:
         """Write these variables; which of them cannot be kept, and why. Their bytes are kept where none is lost."""
-        encoder = NamespaceEncoder(self._definitions, Blobs())
+        encoder = NamespaceEncoder(self._definitions, Blobs(blobs.scrubber))
         parts, shared = encoder.parts([self._watches[name].value for name in names], self._label_of)
         self._shared.update(shared)
         self._parts.update(zip(names, parts, strict=True))
         reasons = {name: why_lost(part, self._shared) for name, part in zip(names, parts, strict=True)}
-        lost = {name: why for name, why in reasons.items() if why}
+        told = {name: WITHHELD for name in names if holds_withheld(name, self._watches[name].value, blobs)}
+        lost = {name: why for name, why in {**reasons, **told}.items() if why}
         if not lost:
             needed = [*parts, *closure(parts, shared).values()]
             blobs.data.update(
@@ -261,6 +275,17 @@ class ExecutorCapture:
             known = (self._document or document)[section]
             document[section] = {**{name: entries[name] for name in known if name in entries}, **entries}
         return document
+
+
+def holds_withheld(name: Any, value: Any, blobs: Blobs) -> bool:
+    """Whether the name of a text says that it is not kept."""
+    plain = blobs.scrubber is not None and type(name) is str and type(value) is str
+    return plain and blobs.scrubber.under(name, value) != value  # type: ignore[union-attr]
+
+
+def warn_of_withheld(names: Iterable[str]) -> None:
+    """Variables are not kept because of what they hold."""
+    warn_of_loss(f"not kept, for {WITHHELD}: {', '.join(names)}. A run that goes on is told that they are missing")
 
 
 def _same(now: dict[str, Any], then: dict[str, Any]) -> bool:

@@ -15,6 +15,8 @@ from enum import Enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
+from smolagents_memory.codec.scrubbing import WITHHELD
+from smolagents_memory.privacy.scrubbers import Scrubber
 from smolagents_memory.upstream import is_class_of_code, made_by_code, source_of
 from smolagents_memory.variables.allowed import Refused, bare, is_dunder
 from smolagents_memory.variables.sources import top_level
@@ -42,11 +44,13 @@ class Definition:
     def name(self) -> str:
         return str(self.made.__name__)
 
-    def take(self, source: str | None) -> None:
+    def take(self, source: str | None, scrubber: Scrubber | None = None) -> None:
         """This is what it was made from."""
         try:
             if source is None:
                 raise Refused(NO_SOURCE)
+            if scrubber is not None and scrubber.text(source) != source:
+                raise Refused(WITHHELD)
             self.source = bare(source, keep_values=self.kind == "class" and issubclass(self.made, Enum))
         except Refused as refused:
             self.why = str(refused)
@@ -79,6 +83,8 @@ class Definition:
 
 class Definitions:
     """Everything that one agent's code defined, as long as something still uses it."""
+
+    scrubber: Scrubber | None = None  # a source in which it finds something is not kept
 
     def __init__(self) -> None:
         self._known: dict[int, Definition] = {}
@@ -152,7 +158,7 @@ class Definitions:
             known.why = f"a function made inside another one (a closure) cannot be brought back: {why}"
             known.inner = True
         else:
-            known.take(source_of(function))
+            known.take(source_of(function), self.scrubber)
         return known
 
     def _of_class(self, cls: type, *, certainly_own: bool) -> Definition | None:
@@ -169,7 +175,7 @@ class Definitions:
         self._methods.update((id(each), each) for each in made if source_of(each) is not None)
         bases = tuple(base for base in cls.__bases__ if self.of(base) is not None)
         known = self._add("class", cls, bases=bases, methods=methods)
-        known.take(text)
+        known.take(text, self.scrubber)
         for base in map(self.of, bases):
             if base is not None and base.why:
                 known.why = known.why or f"its base {base.name} cannot be brought back: {base.why}"

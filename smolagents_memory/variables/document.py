@@ -99,6 +99,8 @@ def itself(part: Part, shared: Mapping[int, Part]) -> dict[str, Node]:
 class NamespaceEncoder(Encoder):
     """Writes what the codec keeps, and what the agent's own code defined."""
 
+    whole = True  # a variable with a placeholder in it is not what the code would go on with
+
     def __init__(self, definitions: Definitions, blobs: Blobs) -> None:
         super().__init__(self._writer, _lost_node, blobs)
         self._definitions = definitions

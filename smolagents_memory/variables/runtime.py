@@ -11,10 +11,12 @@ from smolagents.memory import ActionStep, TaskStep
 from smolagents_memory._errors import DecodeError
 from smolagents_memory._log import logger
 from smolagents_memory.codec.blobs import Blobs
+from smolagents_memory.codec.graph import Encoder
 from smolagents_memory.codec.placeholders import NotKept
+from smolagents_memory.codec.scrubbing import WITHHELD
 from smolagents_memory.codec.values import new_decoder, new_encoder
 from smolagents_memory.upstream import hiding, send_tools
-from smolagents_memory.variables.capture import ExecutorCapture
+from smolagents_memory.variables.capture import ExecutorCapture, holds_withheld, warn_of_withheld
 from smolagents_memory.variables.capture import fold as fold_variables
 from smolagents_memory.variables.restore import RestoreReport, restore_variables
 from smolagents_memory.variables.watch import Watch, fingerprint
@@ -70,10 +72,20 @@ class Runtime:
             watch = before.get(name)
             if watch is None or watch.value is not value or not watch.unchanged():
                 watch = Watch(value, self._budget, lambda item: None, lambda item: fingerprint(item, new_encoder()))
-                kept.append([encoder.encode(name), encoder.encode(self._within_budget(watch))])
+                kept.append([encoder.encode(name), self._node(encoder, name, self._within_budget(watch))])
             self._watches[name] = watch
         gone = [encoder.encode(name) for name in before if name not in self._watches]
         return _filled({"set": kept, "gone": gone})
+
+    @staticmethod
+    def _node(encoder: Encoder, name: str, value: Any) -> Any:
+        """A value as it is, or its loss: what was redacted is not what code would go on with."""
+        before = encoder.scrubbed
+        node = encoder.encode(value)
+        if encoder.scrubbed == before and not holds_withheld(name, value, encoder.blobs):
+            return node
+        warn_of_withheld([str(name)])
+        return encoder.encode(NotKept(type(value).__name__, WITHHELD))
 
     def _within_budget(self, watch: Watch) -> Any:
         size = f"more than the budget of {self._budget / 1e6:.1f} MB"

@@ -23,6 +23,7 @@ from smolagents_memory import (
     FitTokenBudget,
     KeepRecentSteps,
     PruneImages,
+    RedactPrompt,
     StepCallback,
     SummarizeOldSteps,
     TimestampObservations,
@@ -46,6 +47,7 @@ STAMPING: dict[str, Callable[[], StepCallback]] = {
     "screenshots": lambda: CaptureScreenshot(picture, keep_last=2),
     "failures": lambda: AlertOnFailures(threshold=2, window=5),
     "loops": lambda: AlertOnLoops(repeats=2),
+    "redaction": lambda: RedactPrompt(),
 }
 PRUNING: dict[str, Callable[[], StepCallback]] = {
     "images": lambda: PruneImages(keep_last=1),

@@ -263,7 +263,7 @@ def test_a_failure_is_one(observed: str) -> None:
 
 
 @pytest.mark.parametrize("sign", SIGNS, ids=lambda sign: sign.pattern[:40])
-@settings(max_examples=30, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_no_line_that_a_sign_matches_is_passed_over(sign: re.Pattern[str], data: st.DataObject) -> None:
     positive = sign.pattern.replace(rf"(?!\s*(?:{failure_signs._NOTHING}))", "")  # of what it is not, none is made

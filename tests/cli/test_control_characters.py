@@ -25,7 +25,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with EnhancedAgentMemory(where, vector=False) as memory:
         memory.remember(f"the pump {RAW}\nruns\thot", key=f"k{RAW}", source=f"s{RAW}", kind=f"kind{RAW[:5]}")
     agent = code_agent([code(f"final_answer({RAW!r})")], planning_interval=None)
-    with Session("s", where).attach(agent):
+    with Session("s", where, user=f"ann{RAW}", title=f"title{RAW}", tags=[f"tag{RAW}"]).attach(agent):
         agent.run(f"go {RAW}")
     with Session(f"id{RAW}", where).attach(code_agent([])) as session:
         session.flush()
@@ -38,7 +38,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("memories",), ("search", "pump"), ("scopes",), ("sessions",), ("show", "s"), ("replay", "s"), ("stats", "s"),
         ("show", f"none{RAW[:-1]}"), ("forget", "none\x1b[2J", "--yes"), ("search", "x", "--scope", "user=\x1b[2J"),
-        ("doctor",),
+        ("doctor",), ("people", "list"), ("people", "erase", "none\x1b[2J"),
+        ("people", "export", "none\x1b[2J", "a.zip"),
     ],
     ids=lambda arguments: arguments[0],
 )  # fmt: skip
@@ -49,6 +50,7 @@ def test_no_command_sends_what_was_written_to_the_terminal(arguments: tuple[str,
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", said), said
 
 
+@pytest.mark.slow
 def test_what_it_was_can_be_seen(place: Path) -> None:
     shown = command("memories", cwd=place).stdout
     assert "␛]0;owned␛[2J" in shown

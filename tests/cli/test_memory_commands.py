@@ -99,6 +99,17 @@ def test_what_a_tool_returned_is_confirmed_or_revoked(place: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_the_same_is_joined_and_separated_again(place: Path) -> None:
+    for text in ("Deploys go out on Tuesday.", "deploys go out on tuesday"):
+        command("remember", text, cwd=place)
+    ((kept, others),) = as_json("consolidate", cwd=place)["joined"].items()
+    assert as_json("separate", kept, cwd=place) == {"separated": others}
+    assert "1 put away for 1" in command("consolidate", cwd=place).stdout
+    refused = command("separate", others[0], cwd=place)
+    assert refused.returncode == 1
+    assert "stands for no others" in refused.stderr
+
+
 def test_reindex_and_decay(place: Path) -> None:
     assert isinstance(as_json("reindex", cwd=place), dict)
     assert as_json("decay", cwd=place) == {"archived": [], "purged": []}

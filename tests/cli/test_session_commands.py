@@ -159,14 +159,35 @@ def test_bad_input_gives_a_sentence_that_says_what_to_do(place: Path, arguments:
 def test_every_command_has_help_with_an_example(tmp_path: Path) -> None:
     from typer.main import get_command
 
-    from smolagents_memory.cli import doctor, memories, sessions
+    from smolagents_memory.cli import doctor, key_commands, memories, sessions
     from smolagents_memory.cli.app import app
 
     assert doctor.doctor
+    assert key_commands.keys
     assert memories.search
     assert sessions.sessions
     commands: Any = get_command(app)
-    for name, each in commands.commands.items():
+    groups = {name: getattr(each, "commands", {"": each}) for name, each in commands.commands.items()}
+    each_of_them = {
+        f"{group} {name}".strip(): each for group, all_of in groups.items() for name, each in all_of.items()
+    }
+    for name, each in each_of_them.items():
         assert f"Example: smolagents-memory {name}" in each.help, name
         assert name == "demo" or any(parameter.name == "as_json" for parameter in each.params), name
     assert "Example" in command("sessions", "--help", cwd=tmp_path).stdout
+
+
+def test_sessions_are_chosen_and_shown_by_person_title_and_tag(place: Path) -> None:
+    Session("done", place / "agent_memory").label(user="ann", title="A Week in Rome", tags=["travel", "spring"])
+    for asked in (["--user", "ann"], ["--tag", "travel", "--tag", "spring"], ["--title", "rome"]):
+        [listed] = as_json("sessions", *asked, cwd=place)
+        assert (listed["session_id"], listed["user"], listed["title"]) == ("done", "ann", "A Week in Rome")
+        assert listed["tags"] == ["travel", "spring"]
+        shown = command("sessions", *asked, cwd=place).stdout
+        assert "travel, spring" in shown
+        assert "failed" not in shown
+    assert as_json("sessions", "--user", "bob", cwd=place) == []
+    assert "No sessions that fit." in command("sessions", "--tag", "work", cwd=place).stdout
+    told = as_json("show", "done", cwd=place)
+    assert (told["user"], told["title"], told["tags"]) == ("ann", "A Week in Rome", ["travel", "spring"])
+    assert "title: A Week in Rome" in command("show", "done", cwd=place).stdout

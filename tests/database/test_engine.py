@@ -19,7 +19,7 @@ from smolagents_memory.database.engine import MEMORIES, Database
 from smolagents_memory.testing import code
 
 
-def test_there_is_one_call_that_makes_an_engine_in_the_whole_package() -> None:
+def test_one_call_makes_the_engines_of_places_and_one_those_of_keyrings() -> None:
     package = Path(smolagents_memory.__file__).parent
     calls = [
         path.name
@@ -27,7 +27,7 @@ def test_there_is_one_call_that_makes_an_engine_in_the_whole_package() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "create_engine"
     ]
-    assert set(calls) == {"opened.py"}
+    assert sorted(calls) == ["keyring.py", "opened.py"]
 
 
 def test_sessions_and_memories_of_a_place_share_one_engine(url: str) -> None:

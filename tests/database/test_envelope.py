@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import code_agent, photo
+from agents import code_agent
 from hypothesis import given
 from hypothesis import strategies as st
+from keyrings import RamKeyring
 from sqlalchemy import func, select, update
 
 from smolagents_memory import (
@@ -19,54 +20,38 @@ from smolagents_memory import (
     EnhancedAgentMemory,
     MemoryLossWarning,
     NewerFormatError,
-    Place,
-    PlaceError,
+    Seal,
+    SealError,
     Session,
 )
 from smolagents_memory.database import envelope as envelope_module
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
-from smolagents_memory.database.envelope import VERSION, Associated, Envelope, Spot
-from smolagents_memory.testing import code, explain_difference
+from smolagents_memory.database.envelope import VERSION, Envelope
+from smolagents_memory.database.sealed import Spot
+from smolagents_memory.testing import code
 
 
 SPOT = Spot("session_records", "owner", 7, "fields")
 PLAIN = Envelope()
 
 
-class Wrong(Exception):
-    """What a cipher says of what it did not seal there."""
+def sealed_envelope(place: str = "place") -> Envelope:
+    """The envelope of a sealed place with two sessions, each of which has a key."""
+    seal = Seal(bytes(32), RamKeyring())
+    envelope = Envelope(place, seal.keys(place, seal.begin(place), "the place"))
+    assert envelope.sealed is not None
+    envelope.sealed.new("session owner")
+    envelope.sealed.new("session another")
+    return envelope
 
 
-class TinyCipher:
-    """No secret worth the name, but bound to everything that it is told: what was moved does not open."""
-
-    def __init__(self, master: bytes = b"master") -> None:
-        self.master = master
-        self.sealed = 0
-
-    def _stream(self, associated: Associated, length: int) -> bytes:
-        return hashlib.shake_256(self.master + bytes(associated)).digest(length)
-
-    def _mixed(self, value: bytes, associated: Associated) -> bytes:
-        return bytes(a ^ b for a, b in zip(value, self._stream(associated, len(value)), strict=True))
-
-    def seal(self, value: bytes, associated: Associated) -> tuple[int, bytes]:
-        self.sealed += 1
-        tag = hashlib.blake2b(value, key=self.master + bytes(associated)[-40:], digest_size=8).digest()
-        return 3, tag + self._mixed(value, associated)
-
-    def open(self, value: bytes, associated: Associated, key: int) -> bytes:
-        assert key == 3
-        content = self._mixed(value[8:], associated)
-        if hashlib.blake2b(content, key=self.master + bytes(associated)[-40:], digest_size=8).digest() != value[:8]:
-            raise Wrong(associated.spot)
-        return content
+SEALED = sealed_envelope()
 
 
 @given(st.binary(max_size=3000), st.booleans())
 def test_every_value_comes_back(content: bytes, sealed: bool) -> None:
-    envelope = Envelope("place", TinyCipher()) if sealed else PLAIN
+    envelope = SEALED if sealed else PLAIN
     assert envelope.unpack_bytes(envelope.pack_bytes(content, SPOT), SPOT) == content
 
 
@@ -136,86 +121,36 @@ def test_values_of_envelope_one_are_still_read() -> None:
             PLAIN.unpack_bytes(bytes(changed), SPOT)
 
 
-# -- with a cipher -------------------------------------------------------------------------------------------------
+# -- under a seal -------------------------------------------------------------------------------------------------
 
 
-def told(place: Place) -> Any:
-    """A session and a memory in a place; gives the agent."""
-    agent = code_agent([code("x = {'a': b'z' * 5000}"), code("print('seen: needle')"), code("final_answer(3)")])
-    agent.state["user"] = "needle"
-    with Session("s", place).attach(agent):
-        agent.run("find the needle", images=[photo()])
-        agent.memory.steps[1].observations = "cut"
-    with EnhancedAgentMemory(place, vector=False, scope={"user": "u"}) as memory:
-        memory.remember("The needle is in the haystack.", key="k", meta={"about": "needle"})
-        memory.remember("The needle is in the haystack.")
-        memory.remember("The needle is in the haystack.")  # strengthened
-    return agent
+@pytest.mark.parametrize("changed", SPOT._fields)
+def test_a_sealed_value_that_was_moved_does_not_open(changed: str) -> None:
+    sealed = SEALED.pack_bytes(b"of one session", SPOT)
+    elsewhere = {"table": "session_journal", "owner": "another", "key": 8, "column": "inputs"}[changed]
+    with pytest.raises(SealError, match="cannot be trusted"):
+        SEALED.unpack_bytes(sealed, SPOT._replace(**{changed: elsewhere}))
+    with pytest.raises(SealError):
+        sealed_envelope("another place").unpack_bytes(sealed, SPOT)
 
 
-def test_every_value_goes_through_the_seal_and_comes_back(url: str) -> None:
-    place = Place(url, seal=TinyCipher())
-    agent = told(place)
-    steps = Session("s", place).steps()
-    assert explain_difference(steps, list(agent.memory.steps)) is None
-    assert Session("s", place).original(1).plan != "cut"
-    fork = Session("s", place).fork("fork")
-    assert explain_difference(fork.steps(), steps) is None
-    with EnhancedAgentMemory(place, vector=False, scope={"user": "u"}) as memory:
-        assert memory.recall("haystack", 1)[0].value == "The needle is in the haystack."
-        assert memory.long_term.get("k").meta == {"about": "needle"}
-    with Database.at(place).reading() as connection:
-        for table, names in {
-            tables.sessions: ["agent"],
-            tables.records: ["fields", "inputs"],
-            tables.journal: ["changes"],
-            tables.runs: ["details"],
-            tables.blobs: ["data"],
-            tables.items: ["value", "meta"],
-        }.items():
-            rows = connection.execute(select(*(table.c[name] for name in names)))
-            values = [bytes(value) for row in rows for value in row if value is not None]
-            assert values, table.name
-            assert all(value[1] & 2 for value in values), table.name
-            assert not [value for value in values if b"needle" in value], table.name
+def test_what_is_not_sealed_is_refused_and_what_is_sealed_needs_its_seal() -> None:
+    with pytest.raises(SealError, match="without a seal"):
+        SEALED.unpack_bytes(PLAIN.pack_bytes(b"plain", SPOT), SPOT)
+    with pytest.raises(SealError, match="opened without a seal"):
+        PLAIN.unpack_bytes(SEALED.pack_bytes(b"sealed", SPOT), SPOT)
 
 
-def test_without_the_seal_a_sealed_place_is_an_error_and_never_an_empty_answer(url: str) -> None:
-    told(Place(url, seal=TinyCipher()))
-    for open_it in (
-        lambda: Session("s", url).steps(),
-        lambda: Session("s", url).attach(code_agent([])),
-        lambda: EnhancedAgentMemory(url, vector=False, scope={"user": "u"}).recall("haystack"),
-    ):
-        with pytest.raises(PlaceError, match="is sealed"):
-            open_it()
-    wrong = Place(url, seal=TinyCipher(b"another"))
-    for open_it in (
-        lambda: Session("s", wrong).steps(),
-        lambda: EnhancedAgentMemory(wrong, vector=False, scope={"user": "u"}).recall("haystack"),
-    ):
-        with pytest.raises(Wrong):
-            open_it()
-
-
-def test_with_a_seal_a_plain_place_is_an_error_as_well(url: str) -> None:
-    told(Place(url))
-    sealed = Place(url, seal=TinyCipher())
-    for open_it in (
-        lambda: Session("s", sealed).steps(),
-        lambda: EnhancedAgentMemory(sealed, vector=False, scope={"user": "u"}).recall("haystack"),
-    ):
-        with pytest.raises(PlaceError, match="without one"):
-            open_it()
-
-
-def test_a_sealed_value_that_was_moved_does_not_open() -> None:
-    envelope = Envelope("place", TinyCipher())
-    sealed = envelope.pack_bytes(b"of one session", SPOT)
-    with pytest.raises(Wrong):
-        envelope.unpack_bytes(sealed, SPOT._replace(owner="another session"))
-    with pytest.raises(Wrong):
-        Envelope("another place", TinyCipher()).unpack_bytes(sealed, SPOT)
+def test_no_byte_of_a_sealed_value_can_be_changed() -> None:
+    sealed = SEALED.pack_bytes(b"of one session", SPOT)
+    for at in range(len(sealed)):
+        for bit in (1, 128):
+            changed = bytearray(sealed)
+            changed[at] ^= bit
+            with pytest.raises((SealError, NewerFormatError)):
+                SEALED.unpack_bytes(bytes(changed), SPOT)
+        with pytest.raises(SealError):
+            SEALED.unpack_bytes(sealed[:at], SPOT)
 
 
 # -- what a value unpacks to is bounded by its bytes ---------------------------------------------------------------

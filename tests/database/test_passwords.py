@@ -209,29 +209,35 @@ def commands() -> list[list[str]]:
     """Every command, each once."""
     from typer.main import get_command
 
-    from smolagents_memory.cli import doctor, memories, sessions
+    from smolagents_memory.cli import doctor, key_commands, memories, people, sessions
     from smolagents_memory.cli.app import app
 
     assert doctor.doctor
+    assert key_commands.keys
     assert memories.search
+    assert people.people
     assert sessions.sessions
     given = {
         "show": ["s"], "replay": ["s"], "export": ["s", "out.jsonl"], "import": ["i", "in.jsonl"], "fork": ["s", "f"],
         "delete": ["f", "--yes"], "stats": ["s"], "backup": ["b.db"], "search": ["key"], "remember": ["A key."],
         "forget": ["k", "--yes"], "decay": ["--purge", "--yes"], "memories": [], "scopes": [], "migrate": [],
-        "sessions": [], "doctor": [], "reindex": [], "demo": [],
+        "sessions": [], "doctor": [], "reindex": [], "demo": [], "consolidate": [], "separate": ["k"],
         "confirm": ["k"], "revoke": ["--source", "x", "--yes"],
+        "people list": [], "people export": ["ann", "ann.zip"], "people erase": ["ann", "--yes"],
+        "seal": [], "unseal": ["--yes"], "reseal": [], "rotate": [], "shred": ["--session", "s", "--yes"],
+        "keys list": [], "keys export": ["keys.json"], "keys import": ["keys.json"], "keys drop": ["--yes"],
     }  # fmt: skip
     all_of_them: Any = get_command(app)
-    there = set(all_of_them.commands)
+    groups = {name: getattr(each, "commands", None) for name, each in all_of_them.commands.items()}
+    there = {f"{name} {inner}" if inner else name for name, group in groups.items() for inner in group or [""]}
     assert there <= set(given), "a new command: say here how it is called"
-    return [[name, *given[name]] for name in given if name in there and name != "demo"]
+    return [[*name.split(), *given[name]] for name in given if name in there and name != "demo"]
 
 
 @pytest.mark.slow
 def test_no_command_prints_it(reachable: str, tmp_path: Path) -> None:
     agent = code_agent([])
-    with Session("s", reachable).attach(agent):
+    with Session("s", reachable, user="ann").attach(agent):
         pass
     Session("s", reachable).export(tmp_path / "in.jsonl")
     with EnhancedAgentMemory(reachable, vector=False) as memory:

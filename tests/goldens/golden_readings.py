@@ -19,7 +19,7 @@ from PIL import Image
 from smolagents.agent_types import AgentImage
 from smolagents.monitoring import AgentLogger
 
-from smolagents_memory import EnhancedAgentMemory, MemoryLossWarning, Session, SessionManager, SqlStore
+from smolagents_memory import EnhancedAgentMemory, MemoryLossWarning, Ranker, Session, SessionManager, SqlStore
 
 
 INFO = ("session_id", "state", "created", "updated", "runs", "steps", "input_tokens", "output_tokens", "last_task")
@@ -178,9 +178,17 @@ def read_by_attaching(storage: str) -> dict[str, Any]:
 SCOPES: dict[str, dict[str, Any] | None] = {"nobody's": None, "ann": ANN, "bob": BOB}
 
 
+# the weights of 0.1.0: what is kept must come back by them as it did, whatever is weighed otherwise today
+_THEN = {"lexical": 0.35, "widened": 20, "short": 10**9, "covers": 0.0, "speaker": 0.0, "question": 0.0}
+_THEN |= {"time": 0.0, "names": 0.0, "first": 0.0}
+AS_THEN = Ranker(**{each.name: _THEN[each.name] for each in dataclasses.fields(Ranker) if each.name in _THEN})
+
+
 def opened(place: str, scope: dict[str, Any] | None = None, *, embedder: Any = None) -> EnhancedAgentMemory:
     """The memory of a scope, at the time at which the goldens were made."""
-    return EnhancedAgentMemory(place, scope=scope, embedder=embedder or GoldenEmbedder(), clock=Clock(NOW))
+    return EnhancedAgentMemory(
+        place, scope=scope, embedder=embedder or GoldenEmbedder(), clock=Clock(NOW), ranker=AS_THEN
+    )
 
 
 def read_memories(place: str, *, scopes: Iterable[str] = SCOPES) -> dict[str, Any]:
@@ -196,7 +204,7 @@ def read_memories(place: str, *, scopes: Iterable[str] = SCOPES) -> dict[str, An
 
 def read_words(place: str) -> dict[str, Any]:
     """The same of memories that have no vectors, and are to get none."""
-    with EnhancedAgentMemory(place, embedder=None, clock=Clock(NOW)) as memory:
+    with EnhancedAgentMemory(place, embedder=None, clock=Clock(NOW), ranker=AS_THEN) as memory:
         return as_json(read_memory(memory))
 
 

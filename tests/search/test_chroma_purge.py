@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import textwrap
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from program import python
 from test_chroma_damaged import HERE
 
 from smolagents_memory import EnhancedAgentMemory, SessionManager, SqliteStore, VectorMemoryStore
+from smolagents_memory.search.chroma_graphs import clear_remains
 
 
 KEPT = 40
@@ -154,6 +156,23 @@ def test_a_purge_of_the_place_from_any_side_leaves_nothing(tmp_path: Path, by: s
         assert store.forget("secret-key")
         assert store.purge() if by == "store" else SessionManager(tmp_path).purge() is None
     assert found_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("count", [40, 1500], ids=["in Chroma's log", "in its graph"])
+def test_nothing_that_lay_in_memory_is_left_behind_the_rows_of_a_graph(tmp_path: Path, count: int) -> None:
+    """Chroma makes these files larger than what is in them, of memory as it lies about."""
+    filled(tmp_path, count).close()
+    [header] = (tmp_path / "chroma").glob("*/header.bin")
+    _, _, room, rows, width = struct.unpack("<i4Q", header.read_bytes()[:36])
+    assert rows < room
+    for name, row in (("data_level0.bin", width), ("length.bin", 4)):
+        file = header.with_name(name)
+        kept = file.read_bytes()[: rows * row]
+        assert not any(file.read_bytes()[rows * row :])
+        file.write_bytes(kept + b"confidential-report".ljust((room - rows) * row, b"x"))
+        assert found_in(tmp_path / "chroma", names=[b"confidential-report"])
+        clear_remains(tmp_path / "chroma")
+        assert file.read_bytes() == kept + bytes((room - rows) * row)
 
 
 # -- a store of one's own --------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -14,10 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smolagents_memory import CallableEmbedder, ChromaEmbedder, EmbeddingError, MiniLMEmbedder, OpenAIEmbedder
+from smolagents_memory.search import minilm as minilm_module
+from smolagents_memory.search.cores import usable_cores
 from smolagents_memory.search.embedding import Vectors, resolved_embedder
+from smolagents_memory.search.languages import stem
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.parts import query_sentences, split_by_characters
-from smolagents_memory.search.words import query_words, stem, words
+from smolagents_memory.search.words import query_words, words
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,7 @@ def test_any_text_gives_words_that_databases_take(text):
     found = words(text)
     assert all(word and not word.isspace() and " " not in word and "\0" not in word for word in found)
     " ".join(found).encode("utf-8")
-    assert set(query_words(text)) <= set(found)
+    assert all(set(found) & set(stems.split()) for stems in query_words(text))
 
 
 def test_names_of_code_are_found_by_their_parts():
@@ -91,6 +95,45 @@ def test_the_default_embedder_gives_unit_vectors_that_know_meaning(minilm):
     assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.3
     assert minilm.embed_documents([]).shape == (0, 384)
     assert not numpy.isnan(minilm.embed_query("\ud800 \0")).any()
+
+
+def test_a_text_has_the_same_vector_alone_among_others_and_as_it_was_made_before(minilm):
+    """Whatever the batch, and however long the texts beside it: what was made one by one stays comparable."""
+    texts = [f"note {n} " + "the harbour is closed on " * (n % 40) for n in range(90)]
+    together = minilm.embed_documents(texts)
+    session, tokenizer = minilm._load()
+    for text, row in list(zip(texts, together, strict=True))[::7]:
+        ids = numpy.array([tokenizer.encode(text).ids], dtype=numpy.int64)
+        feed = {"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids * 0}
+        mean = session.run(None, feed)[0][0].mean(axis=0)
+        assert row @ (mean / numpy.linalg.norm(mean)) >= 0.9999
+
+
+def test_a_batch_is_as_many_tokens_as_the_model_reads_at_once():
+    """Each text is in one, the short with the short; one that is longer than a batch is one by itself."""
+    lengths = [7, 254, 30, 30, 5000, 3, 254, 254, 254, 254] + [20] * 200
+    batches = list(minilm_module._batches(lengths))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[each] for each in batch) <= minilm_module.BATCH
+    longest = [max(lengths[each] for each in batch) for batch in batches]
+    assert longest == sorted(longest)
+    assert sum(len(batch) > 1 for batch in batches) == 18  # twelve texts of twenty tokens, or the three of thirty
+
+
+def test_threads_are_no_more_than_a_container_has_cores_for(tmp_path):
+    """Control groups of either version; where they say nothing, what the process may run on."""
+    allowed = usable_cores(tmp_path)
+    assert 1 <= allowed <= os.cpu_count()
+    for told, cores in (("max 100000", allowed), ("100000 100000", 1), ("50000 100000", 1), ("nonsense", allowed)):
+        (tmp_path / "cpu.max").write_text(told)
+        assert usable_cores(tmp_path) == cores
+    (tmp_path / "cpu.max").unlink()
+    (tmp_path / "cpu").mkdir()
+    for quota, cores in (("-1", allowed), ("100000", 1)):
+        (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
+        (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
+        assert usable_cores(tmp_path) == cores
 
 
 def test_a_long_text_is_split_and_nothing_is_cut(minilm):

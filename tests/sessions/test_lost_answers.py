@@ -168,7 +168,8 @@ def test_a_transaction_that_the_server_has_not_ended_yet_is_waited_for(url: str)
     thread = threading.Thread(target=write)
     thread.start()
     assert begun.wait(30)
-    journal._attempt = Attempt([entry], written[0])
+    after, changes = written[0]
+    journal._attempt = Attempt([entry], changes, after)
     journal.flush()
     thread.join(30)
     assert [step.task for step in Session("s", url).steps()] == ["mine"]

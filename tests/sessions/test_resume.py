@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from databases import url_quickly  # noqa: F401 — a fixture: these are many
 from smolagents.memory import ActionStep, PlanningStep, TaskStep
 from smolagents.utils import AgentError, AgentGenerationError
 from torture_worker import STEPS, Work, make_agent, next_output, picture_of, record, untimed

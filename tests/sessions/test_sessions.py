@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from agents import CALL_SCRIPT, CODE_SCRIPT, calling_agent, code_agent, double, photo, rendered
+from databases import url_quickly  # noqa: F401 — a fixture: these are many
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from smolagents import CodeAgent, ToolCallingAgent

@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from smolagents_memory import Place, Seal
 from smolagents_memory.stores.chroma import VectorMemoryStore
 from smolagents_memory.stores.in_memory import InMemoryStore
 from smolagents_memory.stores.redis import RedisStore
@@ -26,6 +27,16 @@ class TestSqliteStore(StoreConformance):
         return SqliteStore(tmp_path / "memory.db")
 
 
+@pytest.mark.slow
+class TestSealedStore(StoreConformance):
+    def make_store(self, tmp_path):
+        return SqliteStore(Place(tmp_path / "sealed" / "memory.db", seal=Seal(bytes(32), tmp_path / "keys")))
+
+    def reopen(self, store, tmp_path):
+        return self.make_store(tmp_path)
+
+
+@pytest.mark.slow
 class TestSqliteInRam(StoreConformance):
     def make_store(self, tmp_path):
         return SqlStore("sqlite://")

@@ -16,8 +16,10 @@ from smolagents_memory import (
     InMemoryStore,
     KeepRecentSteps,
     ObservedMemory,
+    Place,
     RecallTool,
     RememberTool,
+    Seal,
     Session,
     StepTool,
     ToolStateError,
@@ -148,6 +150,23 @@ def test_saving_a_tool_that_holds_a_live_object_is_refused(memory, tmp_path):
         with pytest.raises(ToolStateError, match="live"):
             live.save(tmp_path / "tool")
     assert not (tmp_path / "tool" / "tool.py").exists()
+
+
+@pytest.mark.parametrize("kind", [RecallTool, RememberTool, ForgetTool])
+def test_a_saved_tool_or_agent_never_carries_a_seal(kind, tmp_path):
+    """A sealed place is served, and is not written down: neither its key, nor where its keys are."""
+    master = b"needle" * 5 + b"ne"
+    place = Place(tmp_path / "memory", seal=Seal(master, tmp_path / "needle-keys"))
+    RememberTool(place)("Tea is served at five.", key="tea")
+    tool = kind(place)
+    agent = CodeAgent([tool], ScriptedModel([]), verbosity_level=0)
+    for save in (tool.to_dict, lambda: tool.save(tmp_path / "saved"), lambda: agent.save(tmp_path / "saved")):
+        with pytest.raises(ToolStateError, match="more than a folder or URL says") as raised:
+            save()
+        assert "needle" not in str(raised.value)
+    written = [path.read_bytes() for path in (tmp_path / "saved").rglob("*") if path.is_file()]
+    assert all(each not in held for held in written for each in (b"needle", master, master.hex().encode()))
+    assert "needle" not in repr(vars(tool)) + repr(agent.tools)
 
 
 def test_an_existing_chroma_collection_is_served_and_not_written_to(hashed_collection):

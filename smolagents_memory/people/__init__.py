@@ -1,0 +1,1 @@
+"""A person: all that is kept of one, listed, exported, erased."""

@@ -1,0 +1,100 @@
+"""What wraps data keys: a key in a file, a passphrase, or an object that asks a service to."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from smolagents_memory._brief import brief
+from smolagents_memory._errors import SealError
+from smolagents_memory._files import named_file, replacing
+from smolagents_memory.privacy.data_keys import LENGTH, DataKey
+from smolagents_memory.privacy.keyring import Keyring
+
+
+_SALT = "passphrase.salt"
+_COST = {"n": 1 << 15, "r": 8, "p": 2, "maxmem": 1 << 27}  # a third of a second, 32 MB
+
+
+@runtime_checkable
+class Master(Protocol):
+    """What wraps keys and unwraps them: a service for keys, say. It may have a `name`, by which others are told apart.
+
+    `unwrap` raises whatever it likes for what it did not wrap.
+    """
+
+    def wrap(self, key: bytes) -> bytes: ...
+
+    def unwrap(self, wrapped: bytes) -> bytes: ...
+
+
+class OwnMaster:
+    """A master key of 32 bytes that this process holds.
+
+    >>> master = OwnMaster(bytes(32))
+    >>> master.unwrap(master.wrap(b"a key"))
+    b'a key'
+    """
+
+    def __init__(self, key: bytes) -> None:
+        own = DataKey(key)
+        self._wraps = DataKey(own.derived("wraps"))
+        self.name = own.derived("name", 8).hex()
+
+    def __repr__(self) -> str:
+        return f"<the master key {self.name}>"
+
+    def wrap(self, key: bytes) -> bytes:
+        return self._wraps.seal(key, b"wrapped")
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        return self._wraps.open(wrapped, b"wrapped")
+
+
+def master_of(given: Any) -> Master:
+    """A key of 32 bytes, or an object that is a master already."""
+    if isinstance(given, (bytes, bytearray)):
+        if len(given) != LENGTH:
+            raise SealError(
+                f"a master key has {LENGTH} bytes, not {len(given)}: os.urandom({LENGTH}), Seal.from_file, or "
+                "Seal.from_passphrase"
+            )
+        return OwnMaster(bytes(given))
+    if not isinstance(given, Master):
+        raise SealError(f"a master is a key of {LENGTH} bytes or an object with wrap and unwrap, not {_told(given)}")
+    return given
+
+
+def _told(given: Any) -> str:
+    return f"a {type(given).__name__}" if isinstance(given, str) else brief(given)  # it may be a passphrase
+
+
+def master_from_file(path: str | os.PathLike[str]) -> Master:
+    """The key in a file, which is made for its owner alone when there is none."""
+    path = Path(os.path.abspath(os.path.expanduser(named_file(path))))
+    try:
+        if not path.exists():
+            with replacing(path) as temporary:
+                temporary.write_bytes(base64.b64encode(os.urandom(LENGTH)) + b"\n")
+        written = path.read_bytes()
+    except OSError as error:
+        raise SealError(f"the key file {path} cannot be read or made: {error}") from error
+    if os.name != "nt" and path.stat().st_mode & 0o077:
+        raise SealError(f"the key file {path} can be read by others than its owner: chmod 600 {path}")
+    try:
+        return OwnMaster(base64.b64decode(written.strip(), validate=True))
+    except (ValueError, SealError):
+        raise SealError(
+            f"the key file {path} holds no key of ours, which is {LENGTH} bytes in base64; it was left as it is"
+        ) from None
+
+
+def master_from_passphrase(passphrase: str, keyring: Keyring) -> Master:
+    """The key that is made of a passphrase, and of a salt in the keyring."""
+    if not isinstance(passphrase, str) or not passphrase:
+        raise SealError(f"a passphrase is a text that is not empty, not {_told(passphrase)}")
+    salt = keyring.put_if_absent(_SALT, os.urandom(16))
+    return OwnMaster(hashlib.scrypt(passphrase.encode("utf-8", "surrogatepass"), salt=salt, dklen=LENGTH, **_COST))

@@ -1,0 +1,26 @@
+"""The corpus as it is meant: without the marker that keeps scanners for secrets away from the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+CORPUS = Path(__file__).parent / "corpus"
+MARKER = "␀"
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    text = (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").replace(MARKER, "")
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def positives() -> list[dict[str, Any]]:
+    """Texts with what is to be found: {"language", "text", "values": [{"kind", "value"}]}, as the text has them."""
+    return rows("positives")
+
+
+def negatives() -> list[dict[str, Any]]:
+    """Texts in which nothing is to be found: {"language", "text"}."""
+    return rows("negatives")
