@@ -2,75 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, true, update
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
 
 from smolagents_memory._errors import StoreUnavailableError
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of
-from smolagents_memory.database.ledger import (
-    begun,
-    changing,
-    changing_keys,
-    check_rows,
-    counted,
-    made,
-    rewrite,
-    trusted_scope,
-)
+from smolagents_memory.database.ledger import begun, changing, changing_keys, made, rewrite
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.sealed import of_scope
 from smolagents_memory.search.purging import purge
+from smolagents_memory.stores.bank_reading import AWAY, BankReader
 from smolagents_memory.stores.clocks import SLACK, due, lies_ahead, settle
-from smolagents_memory.stores.counting import counts
-from smolagents_memory.stores.fading import may_have_faded
 from smolagents_memory.stores.findable import add_vectors, add_words, change_labels, drop_vectors, drop_words
-from smolagents_memory.stores.narrowing import READ, narrowed, of_source
-from smolagents_memory.stores.recalls import note_help, note_recalls, served
-from smolagents_memory.stores.records import (
-    NEWEST,
-    Draft,
-    Recall,
-    Record,
-    Regroup,
-    Regrouped,
-    ScopeInfo,
-    Served,
-    Use,
-    with_joined,
-)
-from smolagents_memory.stores.requirements import Needed
-from smolagents_memory.stores.reusing import vectors_there
+from smolagents_memory.stores.recalls import note_help, note_recalls
+from smolagents_memory.stores.records import Draft, Recall, Record, Regroup, Regrouped, Use, with_joined
 from smolagents_memory.stores.rows import (
-    HISTORIES,
-    RECORDS,
     Places,
     contents,
     embedder_id,
-    every_record,
-    history,
-    is_sound,
-    read_key,
-    record_of,
-    record_rows,
     row_of,
-    scope_name,
-    scope_of,
     take_numbers,
-    these_records,
     word_count,
     writing_memories,
 )
 
 
 _items = tables.items.c
-_SCOPE = select(tables.scopes.c.id).where(tables.scopes.c.name == bindparam("name"))
-_AWAY = {None: true(), True: _items.archived.is_not(None), False: _items.archived.is_(None)}
 _ONE = update(tables.items).where(_items.id == bindparam("target"))
 _TOUCH = (
     update(tables.items)
@@ -84,16 +47,12 @@ _TOUCH = (
 _DECAYED = select(tables.scopes.c.id, tables.scopes.c.decayed).where(tables.scopes.c.name == bindparam("name"))
 
 
-class Bank:
-    """The memories of one scope in one database.
+class Bank(BankReader):
+    """The memories of one scope in one database, to be read and written.
 
     Every method is one transaction. `put` and the other changes take the numbers of what they write from one
     counter inside their transaction, so whoever has seen number n knows what is newer.
     """
-
-    def __init__(self, database: Database, scope: Mapping[str, Any] | None = None) -> None:
-        self.database = database
-        self.name = scope_name(scope)
 
     def light(self) -> Callable[[], Bank | None]:
         """How to have this bank again without holding on to it; None where its file is gone."""
@@ -108,92 +67,7 @@ class Bank:
 
         return opened
 
-    # -- reading -----------------------------------------------------------------------------------------------
-
-    def scope_id(self, connection: Connection) -> int | None:
-        """The scope's number; None before anything was written in it."""
-        # not kept: a backup that is put back may bring other numbers
-        envelope = envelope_of(connection)
-        if envelope.sealed is not None:
-            return trusted_scope(connection, envelope.sealed, self.name)
-        return self.number_of(connection)
-
-    def number_of(self, connection: Connection) -> int | None:
-        """The same of one that is about to be emptied, whatever lies there."""
-        name = envelope_of(connection).scope(self.name)
-        found: int | None = connection.execute(_SCOPE, {"name": name}).scalar()
-        return found
-
-    def get(self, key: str) -> Record | None:
-        """The memory under `key`, archived or not."""
-        with self.database.reading() as connection:
-            found = next(self._by_keys(connection, [key]), None)
-            return found if found is not None and not found.damaged else None
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, Record]:
-        """The memories that are there, by key."""
-        with self.database.reading() as connection:
-            found = self._by_keys(connection, list(keys))
-            return {record.key: record for record in found if not record.damaged}
-
-    def _by_keys(self, connection: Connection, keys: Sequence[str]) -> Iterator[Record]:
-        """Damaged ones too: they can be replaced, put away and forgotten."""
-        envelope = envelope_of(connection)
-        scope = self.scope_id(connection)
-        if scope is None:
-            return
-        for some in chunks(keys):
-            held = [envelope.key(self.name, key) for key in some]
-            statement = RECORDS.where(_items.scope_id == scope, _items.key.in_(held))
-            yield from (record_of(envelope, row) for row in record_rows(connection, statement))
-
-    def known(
-        self, keys: Sequence[str], source: str | None, texts: Collection[str], embedder: str, width: int | None
-    ) -> tuple[set[str], dict[str, Any]]:
-        """Which of some keys are there; and by text the vectors that their memories have, or others of a source."""
-        with self.database.reading() as connection:
-            found = [each for each in self._by_keys(connection, keys) if not each.damaged]
-            there, scope = {each.key for each in found}, self.scope_id(connection)
-            if scope is None or width is None:
-                return there, {}
-            found += self._of_source(connection, scope, source) if source is not None else []
-            return there, vectors_there(connection, scope, found, texts, embedder, width)
-
-    def _of_source(self, connection: Connection, scope: int, source: str) -> list[Record]:
-        name = envelope_of(connection).key(self.name, source, "source")
-        mine = (_items.scope_id == scope, tables.sources.c.name == name)
-        return these_records(connection, of_source(connection, scope, name), *mine)
-
-    def records(self, *, archived: bool | None = False, wanted: Sequence[Needed] = ()) -> Iterator[Record]:
-        """All memories in the order they were first added; `archived=None` gives the ones put away as well.
-
-        With `wanted` those at least that meet it: the others need not be read.
-        """
-        among = None
-        with self.database.reading() as connection:
-            scope = self.scope_id(connection)
-            if scope is not None:
-                counted(connection, scope)  # under a seal
-                among = narrowed(connection, scope, wanted, READ)
-        found = every_record(self.database, _items.scope_id == scope, _AWAY[archived], among=among)
-        return (each for each in found if not each.damaged)
-
-    def histories(self, now: float = 0.0, idle: float | None = None) -> list[Record]:
-        """The memories that are not put away, without their texts: what forgetting needs to know.
-
-        With `idle` those alone that may have faded by now: see `fading`.
-        """
-        with self.database.reading() as connection:
-            scope = self.scope_id(connection)
-            if scope is not None:
-                check_rows(connection, scope)
-            which = true() if idle is None else may_have_faded(now, idle)
-            statement = HISTORIES.where(_items.scope_id == scope, _AWAY[False], which)
-            rows, envelope = connection.execute(statement).all(), envelope_of(connection)
-            known = ((row, *read_key(envelope, self.name, row.key)) for row in rows if is_sound(row[1:]))
-            return [
-                Record(key, None, **history(row[1:], envelope, self.name)) for row, key, is_whole in known if is_whole
-            ]
+    # -- writing -----------------------------------------------------------------------------------------------
 
     def take_turn(self, now: float, every: float) -> bool:
         """Whether forgetting is due: true for one caller, and then not before `every` seconds."""
@@ -219,23 +93,6 @@ class Bank:
                 changing(connection, scope, None)
                 settle(connection, scope, now)
 
-    def count(self, *, archived: bool | None = False) -> int:
-        """How many memories there are."""
-        with self.database.reading() as connection:
-            scope = self.scope_id(connection)
-            return 0 if scope is None else counts(connection, scope)[scope].of(archived)
-
-    def scopes(self) -> list[ScopeInfo]:
-        """All scopes that have memories in the place, by name."""
-        table = tables.scopes.c
-        with self.database.reading() as connection:
-            there, read = counts(connection), envelope_of(connection).read_scope
-            rows = connection.execute(select(table.id, table.name)).all()
-            named = sorted((read(row.name), there[row.id]) for row in rows)
-        return [ScopeInfo(scope_of(name), *count) for name, count in named if any(count)]
-
-    # -- writing -----------------------------------------------------------------------------------------------
-
     def begin(self) -> None:
         """Make the scope, if there is none."""
         with self.database.reading() as connection:
@@ -256,7 +113,7 @@ class Bank:
         """
         with writing_memories(self.database) as connection:
             scope = self._scope_for_writing(connection)
-            before = self._of_source(connection, scope, source)
+            before = self.of_source(connection, scope, source)
             keys = {draft.record.key for draft in drafts}
             gone = [each for each in before if each.key.startswith(prefix) and each.key not in keys]
             self._delete(connection, scope, gone)
@@ -267,7 +124,7 @@ class Bank:
         unique = {draft.record.key: draft for draft in drafts}  # the last of a key wins, in the place of the first
         scope, envelope = self._scope_for_writing(connection), envelope_of(connection)
         unique = {key: replace(each, words=envelope.words(self.name, each.words)) for key, each in unique.items()}
-        there = {record.key: record for record in self._by_keys(connection, list(unique))}
+        there = {record.key: record for record in self.by_keys(connection, list(unique))}
         changing(connection, scope, [record.id for record in there.values()])
         again = {key for key, d in unique.items() if d.reinforce and key in there and not there[key].damaged}
         self._unindex(connection, scope, [record.id for key, record in there.items() if key not in again])
@@ -281,7 +138,7 @@ class Bank:
     def _retire(self, connection: Connection, scope: int, records: Sequence[Record]) -> None:
         """Put away what memories were written in the place of."""
         replaced = {key for record in records for key in record.replaces} - {record.key for record in records}
-        old = [each for each in self._by_keys(connection, list(replaced)) if each.archived is None]
+        old = [each for each in self.by_keys(connection, list(replaced)) if each.archived is None]
         if old:
             self._put_away(connection, scope, [each.id for each in old], max(record.touched for record in records))
 
@@ -344,12 +201,6 @@ class Bank:
                 note_help(connection, scope, helped)
             return True
 
-    def served(self, newest: int = NEWEST) -> Served:
-        """How well recall served this scope, in all processes."""
-        with self.database.reading() as connection:
-            scope = self.scope_id(connection)
-            return Served() if scope is None else served(connection, scope, newest)
-
     def note(self, key: str, **noted: Any) -> bool:
         """Note of a memory whether it is `pinned`, or its `trust`; whether it is there."""
         with writing_memories(self.database) as connection:
@@ -364,7 +215,7 @@ class Bank:
     def forget(self, keys: Iterable[str]) -> list[Record]:
         """Delete memories for good, and what was put away for them as the same; returns the ones that were there."""
         with writing_memories(self.database) as connection:
-            found = with_joined(lambda some: self._by_keys(connection, some), keys)
+            found = with_joined(lambda some: self.by_keys(connection, some), keys)
             if found:
                 self._delete(connection, self._scope_for_writing(connection), found)
             return found
@@ -372,7 +223,7 @@ class Bank:
     def reword(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
         """Give a memory another text (with its words and vectors), other metadata, or both; whether it is there."""
         with writing_memories(self.database) as connection:
-            old = next(self._by_keys(connection, [key]), None)
+            old = next(self.by_keys(connection, [key]), None)
             if old is None or old.damaged:
                 return False
             new = old.reworded(draft.record.value if draft else old.value, meta)
@@ -425,7 +276,7 @@ class Bank:
     def archive(self, keys: Iterable[str], at: float) -> list[str]:
         """Put memories away: kept whole, found no more. Returns the keys of those that were not yet."""
         with writing_memories(self.database) as connection:
-            found = [record for record in self._by_keys(connection, list(keys)) if record.archived is None]
+            found = [record for record in self.by_keys(connection, list(keys)) if record.archived is None]
             ids = [record.id for record in found]
             if ids:
                 self._put_away(connection, self._scope_for_writing(connection), ids, at)
@@ -440,7 +291,7 @@ class Bank:
     def restore(self, keys: Iterable[str]) -> list[str]:
         """Bring archived memories back as they were. Returns the keys of those that were away."""
         with writing_memories(self.database) as connection:
-            found = [record for record in self._by_keys(connection, list(keys)) if record.archived is not None]
+            found = [record for record in self.by_keys(connection, list(keys)) if record.archived is not None]
             if found:
                 self._restore(connection, [record.id for record in found])
             return [record.key for record in found]
@@ -448,7 +299,7 @@ class Bank:
     def regroup(self, keys: Iterable[str], plan: Regroup, at: float) -> Regrouped:
         """Do with these memories what a plan says of them as they are: all of it, or nothing."""
         with writing_memories(self.database) as connection:
-            there = {record.key: record for record in self._by_keys(connection, list(keys)) if not record.damaged}
+            there = {record.key: record for record in self.by_keys(connection, list(keys)) if not record.damaged}
             done, ids = plan(there), {key: record.id for key, record in there.items()}
             if not done.anew:
                 return done
@@ -500,7 +351,7 @@ class Bank:
 
     def _unindex(self, connection: Connection, scope: int, ids: list[int], *, keep_vectors: bool = False) -> None:
         for some in chunks(ids):
-            live = select(_items.id, _items.words).where(_items.id.in_(some), _AWAY[False])
+            live = select(_items.id, _items.words).where(_items.id.in_(some), AWAY[False])
             drop_words(connection, scope, [(row.id, row.words) for row in connection.execute(live)])
         drop_vectors(connection, ids, keep=keep_vectors)
 

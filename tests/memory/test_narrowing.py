@@ -23,7 +23,7 @@ from smolagents_memory import EnhancedAgentMemory, KeyManager, Place, Seal, Sess
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.memory import candidates_in_sql
-from smolagents_memory.stores import bank, rereading
+from smolagents_memory.stores import bank_reading, rereading
 from smolagents_memory.stores.field_labels import LABELLER, MOST, label, labels_of
 from smolagents_memory.stores.filters import compiled
 from smolagents_memory.stores.narrowing import narrowed
@@ -194,7 +194,7 @@ def test_where_many_fit_they_are_looked_for_as_ever(memory: EnhancedAgentMemory,
         return seen[-1]
 
     monkeypatch.setattr(candidates_in_sql, "narrowed", few)
-    monkeypatch.setattr(bank, "READ", (12, 40))
+    monkeypatch.setattr(bank_reading, "READ", (12, 40))
     for where, is_narrow in (
         ({"kind": "fact"}, False),
         ({"kind": "memory", "rare": 7.0}, True),
