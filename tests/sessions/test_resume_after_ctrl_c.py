@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,14 @@ from smolagents import CodeAgent, Tool, ToolCallingAgent
 from smolagents_memory import EnhancedAgentMemory, Session, iter_steps, tool_executions
 from smolagents_memory.sessions.resume import NO_ANSWER
 from smolagents_memory.testing import ScriptedModel, call, code
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """As at a terminal: whoever starts the tests in the background has SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 ANSWERING = code("page = fetch()\nfinal_answer(page)")
