@@ -41,6 +41,34 @@ def write_whole(path: Path, lines: Iterable[bytes], *, packed: bool | None = Non
     return path
 
 
+def make_once(path: Path, data: bytes) -> None:
+    """Make a file with this in it, whole, durable, for its owner alone, unless there is one: that is not replaced."""
+    if path.exists():
+        return
+    with unfinished(path) as temporary:
+        temporary.write_bytes(data)
+        _sync(temporary)
+        try:
+            os.link(temporary, path)  # of two who make it at once one finds that it is there
+        except FileExistsError:
+            return
+        except (OSError, AttributeError):  # no file has two names here
+            _make_at_once(path, data)
+    if os.name != "nt":
+        _sync(path.parent)
+
+
+def _make_at_once(path: Path, data: bytes) -> None:
+    try:
+        handle = open_private(path)
+    except FileExistsError:
+        return
+    with open(handle, "wb") as target:
+        target.write(data)
+        target.flush()
+        os.fsync(handle)
+
+
 @contextmanager
 def replacing(path: Path, meanwhile: Meanwhile = nullcontext) -> Iterator[Path]:
     """An empty file beside `path`, which takes its place when the block has ended well; its owner's alone if new."""

@@ -21,11 +21,15 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.belongings import refuse_databases_in_use
 from smolagents_memory.database.contents import delete_orphans
 from smolagents_memory.database.copies import erase_copies, noted, passing, refuse_own_files
+from smolagents_memory.database.deleted import Gone, note_deleted
 from smolagents_memory.database.direct import opened_directly
 from smolagents_memory.database.engine import Database, alone
+from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.migrating import copy_sqlite
 from smolagents_memory.database.places import Place
+from smolagents_memory.database.scopes import scope_of, user_of
+from smolagents_memory.database.sealed import of_scope
 
 
 _ROWS = 500  # in one statement
@@ -63,8 +67,10 @@ def _forget_empty_scopes(connection: Connection) -> None:
     scopes = tables.scopes.c
     held = select(tables.items.c.id).where(tables.items.c.scope_id == scopes.id)
     empty = (scopes.name != "") & ~held.exists()
-    numbers = list(connection.scalars(select(scopes.id).where(empty)))
-    for some in chunks(numbers):
+    names = {row.id: row.name for row in connection.execute(select(scopes.id, scopes.name).where(empty))}
+    read = map(envelope_of(connection).read_scope, names.values())
+    note_deleted(connection, (Gone([of_scope(name)], user_of(scope_of(name))) for name in read))
+    for some in chunks(list(names)):
         connection.execute(delete(tables.recalls).where(tables.recalls.c.scope_id.in_(some)))
         connection.execute(delete(tables.scopes).where(scopes.id.in_(some)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sqlalchemy import Connection, select
@@ -60,6 +60,10 @@ class Keys(Protocol):
     def of(self, owner: str, number: int) -> Key: ...
 
     def new(self, owner: str) -> int: ...
+
+    def entries_of(self, owners: Iterable[str]) -> Iterable[tuple[str, str]]: ...
+
+    def places(self) -> Sequence[Key]: ...
 
 
 @runtime_checkable

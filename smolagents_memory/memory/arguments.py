@@ -13,6 +13,7 @@ from smolagents_memory._log import logger, warn_of_loss
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.places import Place
 from smolagents_memory.database.redacting import redaction_of
+from smolagents_memory.database.scopes import user_of
 from smolagents_memory.memory.keeping import Keeper, SqlKeeper, StoreKeeper
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.search.chroma_folder import OWN_COLLECTION
@@ -20,7 +21,6 @@ from smolagents_memory.search.embedding import resolved_embedder
 from smolagents_memory.stores.adapting import is_store
 from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.opening import is_store_url, open_store
-from smolagents_memory.stores.records import user_of
 from smolagents_memory.stores.rereading import reread
 from smolagents_memory.stores.rows import scope_name
 from smolagents_memory.stores.sql import SqlStore

@@ -29,6 +29,7 @@ from smolagents_memory.codec.values import decode_value, encode_value
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import envelope_of
+from smolagents_memory.database.scopes import scope_of
 from smolagents_memory.people.whose import Theirs, session_name
 from smolagents_memory.sessions import directory
 from smolagents_memory.sessions.labels import kept_labels
@@ -37,7 +38,7 @@ from smolagents_memory.sessions.session import Session
 from smolagents_memory.sessions.transcript import JournaledStep
 from smolagents_memory.steps.kinds import images_of, kind_of
 from smolagents_memory.stores.records import Record
-from smolagents_memory.stores.rows import every_record, scope_of
+from smolagents_memory.stores.rows import every_record
 from smolagents_memory.variables.runtime import fold
 
 

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, delete, select, text
 from smolagents_memory._errors import SessionConflictError
 from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
+from smolagents_memory.database.deleted import keys_of_deleted, of_somebody
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.many import chunks
@@ -90,11 +91,12 @@ def erase(database: Database, user: str) -> Erasure:
     """Erase all that is kept of a person, and prove it."""
     with database.reading() as connection:
         theirs = of_person(connection, user)
-        if not theirs and not _is_marked(connection):
+        left = _keys_left(connection, user)
+        if not theirs and not left and not _is_marked(connection):
             return Erasure(user)
         samples = samples_of(connection, theirs)
     named = dict.fromkeys(forms(user), NAME)
-    done = _deleted(database, user) if theirs else Erasure(user)
+    done = _deleted(database, user) if theirs or left else Erasure(user)
     _shred(database)
     leases.sweep(database)
     purge(database)
@@ -122,7 +124,6 @@ def _deleted(database: Database, user: str) -> Erasure:
         theirs = of_person(connection, user)
         for row in theirs.sessions:
             _refuse_written(database, connection, row)
-        _note_keys(connection, theirs)
         note(connection, _MARK, "1")
         scopes = [envelope_of(connection).read_scope(row.name) for row in theirs.scopes]
         if theirs.sessions:
@@ -130,6 +131,7 @@ def _deleted(database: Database, user: str) -> Erasure:
         memories = sum(_clear(connection, row.id) for row in theirs.scopes)
         for scope in scopes:
             forget_redacted(connection, scope)
+        _note_keys(connection, theirs)
     return Erasure(user, len(theirs.sessions), memories, len(theirs.scopes))
 
 
@@ -151,7 +153,13 @@ def _note_keys(connection: Connection, theirs: Theirs) -> None:
         renew(connection, envelope.sealed)  # whoever has the place open lets go of the keys that it knows
         owners = [of_session(session_name(connection, row)) for row in theirs.sessions]
         owners += [of_scope(envelope.read_scope(row.name)) for row in theirs.scopes]
-        to_shred(connection, cast(PlaceKeys, envelope.sealed.keys), owners)
+        to_shred(connection, cast(PlaceKeys, envelope.sealed.keys), owners, theirs.user)
+
+
+def _keys_left(connection: Connection, user: str) -> bool:
+    """Under a seal: whether there are keys of what was deleted of a person before, without which no backup is read."""
+    sealed = envelope_of(connection).sealed
+    return sealed is not None and bool(keys_of_deleted(connection, sealed.keys, [of_somebody(user)]))
 
 
 def _shred(database: Database) -> None:

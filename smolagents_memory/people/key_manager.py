@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,23 +13,26 @@ from sqlalchemy import Connection, delete, select
 
 from smolagents_memory._brief import brief
 from smolagents_memory._errors import PlaceError, SealError, SessionConflictError
-from smolagents_memory._files import named_file, write_whole
 from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
+from smolagents_memory.database.deleted import keys_of_deleted
 from smolagents_memory.database.engine import MEMORIES, SEAL, Database, alone
 from smolagents_memory.database.envelope import Envelope
 from smolagents_memory.database.places import Place
 from smolagents_memory.database.redacting import forget_redacted
+from smolagents_memory.database.scopes import scope_of
 from smolagents_memory.database.seal_state import UNPURGED, keys_for, read_state, write_state
 from smolagents_memory.database.sealed import of_scope, of_session
 from smolagents_memory.people.recasting import Recast, rows_of_all
 from smolagents_memory.people.shredding import current_keys, keep_one, note, owners_in, shred_noted, to_shred
+from smolagents_memory.privacy.exported import read_exported, write_exported
+from smolagents_memory.privacy.masters import SALT
 from smolagents_memory.privacy.sealing import OF_FILES, PlaceKeys, Seal, name_of_master, rewrap
 from smolagents_memory.search.purging import purge
 from smolagents_memory.sessions import directory, leases
 from smolagents_memory.stores.bank import Bank
 from smolagents_memory.stores.records import ScopeInfo
-from smolagents_memory.stores.rows import scope_name, scope_of
+from smolagents_memory.stores.rows import scope_name
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,10 @@ class KeyManager:
         """
         if not isinstance(new, Seal) or new.mode != self._seal.mode or str(new.keyring) != str(self._seal.keyring):
             raise SealError("the new seal is a Seal of the same mode with the same keyring; nothing was changed")
-        if name_of_master(new.master) == name_of_master(self._seal.master):
-            raise SealError("both seals have the same master, or masters of one name: give each a `name` of its own")
         with self._alone(of_sessions=False) as connection:
             keys = self._opened_by_either(connection, new)
+            if name_of_master(new.master) == name_of_master(self._seal.master):
+                raise SealError("both seals have one master, or masters of one name: give each a `name` of its own")
             names = [*self._entries(connection, keys), *self._of_files(new, self._seal)]
             done = rewrap(self._seal, new, names)
             write_state(connection, keys, keys.seal.mode)  # whoever has it open looks for its keys again
@@ -125,9 +126,8 @@ class KeyManager:
         with self._alone(of_sessions=False) as connection:
             keys = self._sealed(connection)
             done, current = shred_noted(connection, keys), current_keys(connection, keys)
-            return done + sum(
-                keep_one(keys, name, current.get(name)) for name in list(self._entries(connection, keys))
-            )
+            names = {*keys_of_deleted(connection, keys, taken=True), *self._entries(connection, keys)}
+            return done + sum(keep_one(keys, name, current.get(name)) for name in sorted(names))
 
     # -- one session, one scope --------------------------------------------------------------------------------
 
@@ -137,8 +137,8 @@ class KeyManager:
         How many entries of the keyring were deleted. Whoever has it open in RAM right now still has it. Done again it
         finishes what was killed, and else does nothing more.
         """
-        if (session is None) == (scope is None):
-            raise PlaceError("shred takes a session's id or a scope; nothing was deleted")
+        if (session is None) == (scope is None) or not isinstance(session, (str, type(None))):
+            raise PlaceError("shred takes a session's id, which is a text, or a scope; nothing was deleted")
         owners = [of_session(session)] if session is not None else [of_scope(scope_name(scope))]
         database = Database(self.place, MEMORIES)
         with database.writing() as connection:
@@ -189,22 +189,20 @@ class KeyManager:
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the place's keys, wrapped as they are, into a file of its owner's alone: a copy of the keyring."""
         with self.database.reading() as connection:
-            names = [*self._entries(connection, self._sealed(connection)), *self._of_files(self._seal)]
-        held = {name: self._seal.keyring.get(name) for name in names}
-        lines = {name: base64.b64encode(entry).decode() for name, entry in held.items() if entry is not None}
-        text = json.dumps({"format": "smolagents-memory keys", "version": 1, "keys": lines}, indent=1)
-        return write_whole(named_file(path), [text.encode()])
+            names = [*self._entries(connection, self._sealed(connection)), *self._of_files(self._seal), SALT]
+        return write_exported(path, {name: self._seal.keyring.get(name) for name in names})
 
     def import_(self, path: str | os.PathLike[str]) -> int:
         """Put keys that were exported into the keyring, but for those that are there; how many were put."""
-        try:
-            told = json.loads(named_file(path).read_bytes())
-            keys = {str(name): base64.b64decode(each, validate=True) for name, each in told["keys"].items()}
-            assert told["format"] == "smolagents-memory keys"
-        except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
-            raise SealError(f"{path} holds no keys that were exported; nothing was changed") from None
-        keyring = self._seal.keyring
-        return sum(keyring.put_if_absent(name, each) == each for name, each in keys.items() if not _has(keyring, name))
+        keys, keyring = read_exported(path), self._seal.keyring
+        there = {name: _got(keyring, name) for name in keys}
+        if SALT in keys and there[SALT] not in (None, keys[SALT]):
+            raise SealError(
+                f"the keyring {keyring} has another salt for passphrases than {path}: the keys would not open there. "
+                "Nothing was changed: import them into a keyring of their own"
+            )
+        missing = [name for name in keys if there[name] is None]
+        return sum(keyring.put_if_absent(name, keys[name]) == keys[name] for name in missing)
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -234,11 +232,12 @@ class KeyManager:
         """The keys of the place: a rotation that was killed may have left them to the new master alone."""
         try:
             return self._sealed(connection)
-        except SealError:
+        except SealError as error:
             text, place = read_state(connection), self.database.place_id(connection)
-            if text is None:
-                raise
-            return cast(PlaceKeys, keys_for(new, text, place, str(self.place)))
+            if text is not None:
+                with suppress(SealError):
+                    return cast(PlaceKeys, keys_for(new, text, place, str(self.place)))
+            raise error
 
     def _entries(self, connection: Connection, keys: PlaceKeys) -> Iterator[str]:
         """The names of all entries of the place that are known, of retired keys and of what is no more as well."""
@@ -251,9 +250,9 @@ class KeyManager:
         yield from (name for name, _ in keys.entries_of(owners))
 
     def _of_files(self, *seals: Seal) -> Iterator[str]:
-        """The names of the entries of sealed files that one of these opens; another place may have the keyring too."""
+        """The names of the entries of files that one of these wrapped; other places may have the keyring, too."""
         for name in getattr(self._seal.keyring, "names", list)():
-            if name.startswith(OF_FILES) and any(seal.opens(name) for seal in seals):
+            if name.startswith(OF_FILES) and any(seal.has_wrapped(name) for seal in seals):
                 yield name
 
     def _recast(
@@ -303,8 +302,9 @@ def _told(owner: str) -> str:
     return f"scope {ScopeInfo(scope_of(name), 0).named}" if kind == "scope" else owner
 
 
-def _has(keyring: Any, name: str) -> bool:
+def _got(keyring: Any, name: str) -> bytes | None:
     try:
-        return keyring.get(name) is not None
+        found: bytes | None = keyring.get(name)
     except SealError:  # there is no keyring yet
-        return False
+        return None
+    return found

@@ -17,12 +17,13 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import Envelope, as_key, envelope_of
 from smolagents_memory.database.places import Place
+from smolagents_memory.database.scopes import scope_of
 from smolagents_memory.database.sealed import Spot
 from smolagents_memory.people.needles import Needles
 from smolagents_memory.people.whose import session_name
 from smolagents_memory.search.chroma_folder import CHROMA
 from smolagents_memory.stores.records import ScopeInfo
-from smolagents_memory.stores.rows import read_key, scope_of
+from smolagents_memory.stores.rows import read_key
 
 
 NAME, ID = NAMES = "the name", "the id of a session"  # by which a person is known; texts and keys may be like others'

@@ -15,20 +15,25 @@ from sqlalchemy import Connection, delete, insert, select
 
 from smolagents_memory._errors import SealError
 from smolagents_memory.database import tables
+from smolagents_memory.database.deleted import keys_of_deleted, of_somebody
 from smolagents_memory.database.envelope import Envelope
 from smolagents_memory.database.owners import scope_rows, session_rows
 from smolagents_memory.database.sealed import Key, of_scope, of_session
-from smolagents_memory.privacy.data_keys import DataKey
 from smolagents_memory.privacy.sealing import PlaceKeys
 
 
 _NOTE = "shredding"  # a row that names entries of the keyring
 
 
-def to_shred(connection: Connection, keys: PlaceKeys, owners: Iterable[str]) -> None:
-    """Note that the keys of these owners go: within the transaction that deletes their rows."""
+def to_shred(connection: Connection, keys: PlaceKeys, owners: Iterable[str], *persons: str) -> None:
+    """Note that the keys of these owners go: within the transaction that deletes their rows.
+
+    So do those that are left of what was deleted before, with these owners or of these persons.
+    """
+    owners = list(owners)
     names = [name for name, _ in keys.entries_of(owners)]
-    all_names = sorted({*_noted(connection, keys), *names})
+    left = keys_of_deleted(connection, keys, [*owners, *map(of_somebody, persons)], taken=True)
+    all_names = sorted({*_noted(connection, keys), *names, *left})
     note(connection, _NOTE, json.dumps({"names": all_names, "mark": _mark(keys.place, all_names)}))
 
 
@@ -51,7 +56,7 @@ def _noted(connection: Connection, keys: PlaceKeys) -> list[str]:
     try:
         told = json.loads(text or '{"names": []}')
         names = [str(each) for each in told["names"]]
-        marks = [_mark(DataKey(key), names) for key in keys.of_place().values()]  # it may have got another one since
+        marks = [_mark(key, names) for key in keys.places()]  # it may have got another one since
         ours = not names or any(hmac.compare_digest(str(told["mark"]), mark) for mark in marks)
     except (ValueError, LookupError, TypeError):
         ours = False

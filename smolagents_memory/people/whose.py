@@ -15,10 +15,10 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.ledger import check_all
 from smolagents_memory.database.owners import check_scopes, check_sessions
+from smolagents_memory.database.scopes import scope_of, user_of
 from smolagents_memory.database.sealed import PERSON_OF_SESSION
 from smolagents_memory.sessions import directory
-from smolagents_memory.stores.records import user_of
-from smolagents_memory.stores.rows import readable, scope_of
+from smolagents_memory.stores.rows import readable
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -96,14 +97,15 @@ class SqlKeyring:
             self.url = make_url(url)
             if self.url.get_backend_name() == "postgresql":
                 self.url = self.url.set(drivername="postgresql+psycopg")
-            elif self.url.get_backend_name() != "sqlite" or not self.url.database:
+            elif self.url.get_backend_name() != "sqlite" or not _names_a_file(self.url):
                 raise SealError("the URL of a keyring begins with sqlite:/// (and names a file) or with postgresql://")
-            self._engine: Engine = create_engine(self.url, poolclass=NullPool)  # nothing that a fork would share
+            self._engine: Engine = create_engine(self.url, poolclass=NullPool, **_connecting(self.url))
         except (SQLAlchemyError, ValueError, ModuleNotFoundError) as error:
             if isinstance(error, SealError):
                 raise
             raise SealError(f"what was given is no URL of a keyring ({type(error).__name__})") from None
-        self._sqlite, self._made = self.url.get_backend_name() == "sqlite", False
+        self._sqlite = self.url.get_backend_name() == "sqlite"
+        self._seen = False  # it was there: one that is missing since is not made anew
         if self._sqlite:
             event.listen(self._engine, "connect", _configure)
 
@@ -120,20 +122,17 @@ class SqlKeyring:
 
     def get(self, name: str) -> bytes | None:
         if not self._is_there():
-            raise SealError(
-                f"the keyring {self} is not there; nothing was opened or changed: put it back where it was, or name "
-                "the right one"
-            )
+            raise self._missing()
         with self._begun() as connection:
             found: Any = connection.execute(text(f"SELECT value FROM {_TABLE} WHERE name = :n"), {"n": name}).scalar()
-        return None if found is None else bytes(found)
+        return None if found is None else self._sound(name, found)
 
     def get_many(self, names: Iterable[str]) -> dict[str, bytes]:
         """The values that are there, of these names."""
         wanted = set(names)
         with self._begun() as connection:
             rows = connection.execute(text(f"SELECT name, value FROM {_TABLE}")).all()
-        return {row.name: bytes(row.value) for row in rows if row.name in wanted}
+        return {row.name: self._sound(row.name, row.value) for row in rows if row.name in wanted}
 
     def put_if_absent(self, name: str, value: bytes) -> bytes:
         self._make()
@@ -141,7 +140,7 @@ class SqlKeyring:
             given = {"n": name, "v": value}
             connection.execute(text(f"INSERT INTO {_TABLE} VALUES (:n, :v) ON CONFLICT (name) DO NOTHING"), given)
             there: Any = connection.execute(text(f"SELECT value FROM {_TABLE} WHERE name = :n"), given).scalar()
-        return bytes(there)
+        return self._sound(name, there)
 
     def replace(self, name: str, value: bytes) -> None:
         self.replace_many({name: value})
@@ -168,15 +167,28 @@ class SqlKeyring:
         with self._begun() as connection:
             return sorted(connection.execute(text(f"SELECT name FROM {_TABLE}")).scalars())
 
+    def _sound(self, name: str, value: Any) -> bytes:
+        if not isinstance(value, (bytes, memoryview)):  # SQLite keeps any kind of value anywhere
+            raise SealError(f"the entry {name} of the keyring {self} is damaged: put back a copy of it")
+        return bytes(value)
+
+    def _missing(self) -> SealError:
+        return SealError(
+            f"the keyring {self} is not there; nothing was opened or changed: put it back where it was, or name the "
+            "right one"
+        )
+
     def _is_there(self) -> bool:
         if self.path is not None and not self.path.is_file():
             return False
         with self._begun() as connection:
             exists = "SELECT count(*) FROM sqlite_master WHERE name = :t" if self._sqlite else _IN_POSTGRES
-            return bool(connection.execute(text(exists), {"t": _TABLE}).scalar())
+            there = bool(connection.execute(text(exists), {"t": _TABLE}).scalar())
+        self._seen |= there
+        return there
 
     def _make(self) -> None:
-        if self._made:
+        if self._seen:
             return
         if self.path is not None:
             try:
@@ -188,7 +200,7 @@ class SqlKeyring:
         with self._begun() as connection:
             made = f"CREATE TABLE IF NOT EXISTS {_TABLE} (name VARCHAR(200) PRIMARY KEY, value {kind} NOT NULL)"
             connection.execute(text(made))
-        self._made = True
+        self._seen = True
 
     def _tidy(self) -> None:
         """Postgres keeps what was deleted until it is vacuumed; SQLite has written over it already."""
@@ -203,10 +215,23 @@ class SqlKeyring:
             with uncut(), self._engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            self._made = False  # the folder may have gone
+            if self.path is not None and not self.path.is_file():
+                raise self._missing() from None
             raise SealError(
                 f"the keyring {self} cannot be used ({type(error).__name__}); nothing was changed in the place"
             ) from None  # what it quotes may hold a password
+
+
+def _names_a_file(url: URL) -> bool:
+    return bool(url.database) and not str(url.database).startswith((":memory:", "file:")) and "uri" not in url.query
+
+
+def _connecting(url: URL) -> dict[str, Any]:
+    """SQLite makes no file by itself: one that is taken away is missed, and one that is made is its owner's alone."""
+    if url.get_backend_name() != "sqlite":
+        return {}
+    named = f"{Path(os.path.abspath(str(url.database))).as_uri()}?mode=rw"
+    return {"creator": lambda: sqlite3.connect(named, uri=True, check_same_thread=False)}
 
 
 def _configure(connection: Any, _: Any) -> None:

@@ -10,12 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from smolagents_memory._brief import brief
 from smolagents_memory._errors import SealError
-from smolagents_memory._files import named_file, replacing
+from smolagents_memory._files import make_once, named_file
 from smolagents_memory.privacy.data_keys import LENGTH, DataKey
 from smolagents_memory.privacy.keyring import Keyring
 
 
-_SALT = "passphrase.salt"
+SALT = "passphrase.salt"  # an entry of the keyring: no secret, but without it a passphrase is no key
 _COST = {"n": 1 << 15, "r": 8, "p": 2, "maxmem": 1 << 27}  # a third of a second, 32 MB
 
 
@@ -76,9 +76,7 @@ def master_from_file(path: str | os.PathLike[str]) -> Master:
     """The key in a file, which is made for its owner alone when there is none."""
     path = Path(os.path.abspath(os.path.expanduser(named_file(path))))
     try:
-        if not path.exists():
-            with replacing(path) as temporary:
-                temporary.write_bytes(base64.b64encode(os.urandom(LENGTH)) + b"\n")
+        make_once(path, base64.b64encode(os.urandom(LENGTH)) + b"\n")
         written = path.read_bytes()
     except OSError as error:
         raise SealError(f"the key file {path} cannot be read or made: {error}") from error
@@ -92,9 +90,19 @@ def master_from_file(path: str | os.PathLike[str]) -> Master:
         ) from None
 
 
-def master_from_passphrase(passphrase: str, keyring: Keyring) -> Master:
-    """The key that is made of a passphrase, and of a salt in the keyring."""
+def checked_passphrase(passphrase: Any) -> bytes:
+    """The bytes of a passphrase."""
     if not isinstance(passphrase, str) or not passphrase:
         raise SealError(f"a passphrase is a text that is not empty, not {_told(passphrase)}")
-    salt = keyring.put_if_absent(_SALT, os.urandom(16))
-    return OwnMaster(hashlib.scrypt(passphrase.encode("utf-8", "surrogatepass"), salt=salt, dklen=LENGTH, **_COST))
+    return passphrase.encode("utf-8", "surrogatepass")
+
+
+def master_from_passphrase(passphrase: bytes, keyring: Keyring, *, to_open: bool) -> Master:
+    """The key that is made of a passphrase, and of a salt in the keyring, made unless something is to be opened."""
+    salt = keyring.get(SALT) if to_open else keyring.put_if_absent(SALT, os.urandom(16))
+    if salt is None:
+        raise SealError(
+            f"a passphrase needs the salt {SALT!r} that was made with it, and the keyring {keyring} has none. Nothing "
+            "was changed: put the whole keyring back, or a copy of it that `keys export` wrote"
+        )
+    return OwnMaster(hashlib.scrypt(passphrase, salt=salt, dklen=LENGTH, **_COST))

@@ -10,15 +10,22 @@ import secrets
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 from smolagents_memory._brief import brief
 from smolagents_memory._errors import SealError
 from smolagents_memory._forks import Lock
+from smolagents_memory._log import logger
 from smolagents_memory.privacy.data_keys import LENGTH, DataKey
 from smolagents_memory.privacy.keyring import Keyring, keyring_of, read_all, replace_all
-from smolagents_memory.privacy.masters import Master, master_from_file, master_from_passphrase, master_of
+from smolagents_memory.privacy.masters import (
+    Master,
+    checked_passphrase,
+    master_from_file,
+    master_from_passphrase,
+    master_of,
+)
 
 
 Mode = Literal["seal", "sign"]
@@ -51,13 +58,14 @@ class Seal:
     """
 
     def __init__(self, master: bytes | Master, keyring: Any, *, mode: Mode = "seal") -> None:
-        self._have(lambda: master_of(master), keyring_of(keyring), mode)
-        _ = self.master
+        known = master_of(master)
+        self._have(lambda **_: known, keyring_of(keyring), mode)
 
-    def _have(self, master: Callable[[], Master], keyring: Keyring, mode: Mode) -> None:
+    def _have(self, find: Callable[..., Master], keyring: Keyring, mode: Mode) -> None:
         if mode not in ("seal", "sign"):
             raise SealError(f'the mode of a seal is "seal" or "sign", not {brief(mode)}')
-        self._make_master, self.keyring, self.mode = master, keyring, mode
+        self._find, self.keyring, self.mode = find, keyring, mode
+        self._known: Master | None = None
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], keyring: Any, *, mode: Mode = "seal") -> Seal:
@@ -69,13 +77,18 @@ class Seal:
         """With a master key that is made of a passphrase (scrypt); its salt is in the keyring."""
         seal = cls.__new__(cls)
         kept = keyring_of(keyring)  # which may not be there: its salt is read when the place's keys are
-        seal._have(partial(master_from_passphrase, passphrase, kept), kept, mode)
+        seal._have(partial(master_from_passphrase, checked_passphrase(passphrase), kept), kept, mode)
         return seal
 
-    @cached_property
+    @property
     def master(self) -> Master:
         """What wraps the keys."""
-        return self._make_master()
+        return self._master(to_open=False)
+
+    def _master(self, *, to_open: bool) -> Master:
+        if self._known is None:
+            self._known = self._find(to_open=to_open)
+        return self._known
 
     def __repr__(self) -> str:
         return f"Seal(…, keyring={str(self.keyring)!r})" if self.mode == "seal" else f"Seal(…, mode={self.mode!r})"
@@ -111,32 +124,48 @@ class Seal:
         entry = self.keyring.get(name)
         return None if entry is None else self._unwrapped(name, entry)
 
-    def opens(self, name: str) -> bool:
-        """Whether there is such an entry, and this master opens it."""
+    def has_wrapped(self, name: str) -> bool:
+        """Whether an entry is wrapped by this master, by its name: a key service may be out of reach just now."""
+        entry = self.keyring.get(name)
         try:
-            return self.read(name) is not None
-        except SealError:
+            return entry is not None and name_of_master(self.master) in wraps_in(name, entry)
+        except SealError as error:
+            logger.warning("%s: it is left as it is", error)
             return False
 
     def _unwrapped(self, name: str, entry: bytes) -> dict[int, bytes]:
-        wraps = _wraps(name, entry)
-        mine = wraps.get(name_of_master(self.master))
+        wraps, master = wraps_in(name, entry), self._master(to_open=True)
+        mine, cause = wraps.get(name_of_master(master)), None
         for wrapped in [mine] if mine is not None else wraps.values():
             try:
-                plain = self.master.unwrap(wrapped)
-            except Exception:  # noqa: BLE001 — whatever a key service says of what it did not wrap
+                plain = master.unwrap(wrapped)
+            except Exception as error:  # noqa: BLE001 — whatever a key service says of what it did not wrap
+                cause = error
                 continue
-            if plain[:_CHECK] == _check(name) and not (len(plain) - _CHECK) % _ENTRY.size:
+            if isinstance(plain, bytes) and plain[:_CHECK] == _check(name) and not _left_over(plain):
                 return dict(_ENTRY.iter_unpack(plain[_CHECK:]))
+        answered = mine is None or cause is None or isinstance(cause, SealError)
+        silent = "" if answered else f", or did not answer ({type(cause).__name__})"
         raise SealError(
-            "the master key is not the one that its keys were wrapped with. Nothing was changed: open it with the one "
-            "that it was sealed with, or that its keys were wrapped with since"
-        )
+            f"the master key is not the one that its keys were wrapped with{silent}. Nothing was changed: open it "
+            "with the one that it was sealed with, or that its keys were wrapped with since"
+        ) from cause
 
     def wrapped(self, name: str, keys: dict[int, bytes], others: dict[str, bytes] | None = None) -> bytes:
         """An entry; `others` are what other masters wrapped of the same keys."""
         plain = _check(name) + b"".join(_ENTRY.pack(number, key) for number, key in sorted(keys.items()))
-        wraps = {**(others or {}), name_of_master(self.master): self.master.wrap(plain)}
+        try:
+            mine = self.master.wrap(plain)
+        except SealError:
+            raise
+        except Exception as error:
+            raise SealError(
+                f"the master did not wrap a key ({type(error).__name__}): a key service that is out of reach, or "
+                "refuses. Nothing was written with that key"
+            ) from error
+        if not isinstance(mine, bytes):
+            raise SealError(f"the master's wrap gives bytes, not {brief(mine)}; nothing was written")
+        wraps = {**(others or {}), name_of_master(self.master): mine}
         told = {master: base64.b64encode(wrap).decode() for master, wrap in wraps.items()}
         return json.dumps({"version": 1, "wraps": told}).encode()
 
@@ -185,8 +214,12 @@ class PlaceKeys:
 
     def entries_of(self, owners: Iterable[str]) -> Iterator[tuple[str, str]]:
         """The same under every key that the place ever had, each with its owner."""
-        places = [DataKey(key) for key in self.of_place().values()]
+        places = self.places()
         yield from ((_owned(self.id, place, owner), owner) for owner in owners for place in places)
+
+    def places(self) -> list[DataKey]:
+        """Every key that the place ever had."""
+        return [DataKey(key) for key in self.of_place().values()]
 
     def of_place(self) -> dict[int, bytes]:
         """All keys that the place has had and that were not dropped."""
@@ -241,11 +274,16 @@ def _number(taken: Collection[int]) -> int:
     return number
 
 
-def _wraps(name: str, entry: bytes) -> dict[str, bytes]:
+def _left_over(plain: bytes) -> int:
+    return (len(plain) - _CHECK) % _ENTRY.size
+
+
+def wraps_in(name: str, entry: bytes) -> dict[str, bytes]:
+    """What an entry of a keyring holds, by the names of the masters that wrapped it; SealError for what is none."""
     try:
         told = json.loads(entry)
         return {str(master): base64.b64decode(wrap, validate=True) for master, wrap in told["wraps"].items()}
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise SealError(f"its entry {name} in the keyring is damaged") from None
 
 
@@ -257,7 +295,7 @@ def rewrap(old: Seal, new: Seal, names: Iterable[str]) -> int:
     entries = read_all(old.keyring, names)
     both = {}
     for name, entry in entries.items():
-        wraps = _wraps(name, entry)
+        wraps = wraps_in(name, entry)
         if name_of_master(new.master) not in wraps:
             both[name] = new.wrapped(name, old._unwrapped(name, entry), wraps)
     replace_all(new.keyring, both)
@@ -268,5 +306,5 @@ def rewrap(old: Seal, new: Seal, names: Iterable[str]) -> int:
 
 
 def _alone(name: str, entry: bytes, master: str) -> bytes:
-    kept = base64.b64encode(_wraps(name, entry)[master]).decode()
+    kept = base64.b64encode(wraps_in(name, entry)[master]).decode()
     return json.dumps({"version": 1, "wraps": {master: kept}}).encode()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Table, delete, func, insert, literal, select, update
@@ -20,6 +21,7 @@ from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database import tables
 from smolagents_memory.database.chain import chain_anew, check_head, verify
 from smolagents_memory.database.contents import copy_blobs, delete_orphans
+from smolagents_memory.database.deleted import Gone, note_deleted
 from smolagents_memory.database.engine import Database, alone
 from smolagents_memory.database.envelope import Envelope, envelope_of
 from smolagents_memory.database.many import chunks
@@ -271,19 +273,41 @@ def _given_to(connection: Connection, name: str, values: Mapping[str, Any]) -> d
 
 def remove(connection: Connection, *sessions: int) -> None:
     """Delete sessions and those of their managed agents' calls."""
-    family = list(sessions)
-    for each in family:  # grows while it is read: calls have calls
-        theirs = select(tables.sessions.c.id).where(tables.sessions.c.parent == each)  # damaged ones, too
-        family.extend(child for child in connection.scalars(theirs) if child not in sessions)
-    there = tables.sessions.c
-    for some in chunks(family):
-        for row in connection.execute(select(there.name).where(there.id.in_(some))).all():
-            with suppress(DecodeError, SealError):
-                forget_redacted(connection, name_of(connection, row), "session")
+    families = [_family(connection, each, sessions) for each in sessions]
+    named = [[(session, name) for session in each if (name := _readable(connection, session))] for each in families]
+    note_deleted(connection, (_gone(connection, each) for each in named if each))
+    for _, name in chain.from_iterable(named):
+        forget_redacted(connection, name, "session")
+    for some in chunks([session for each in families for session in each]):
         for table in _PARTS:
             connection.execute(delete(table).where(table.c.session.in_(some)))
         connection.execute(delete(tables.sessions).where(tables.sessions.c.id.in_(some)))
     delete_orphans(connection)
+
+
+def _family(connection: Connection, session: int, others: Collection[int]) -> list[int]:
+    """A session and those of its managed agents' calls, but for others that are deleted by themselves."""
+    family = [session]
+    for each in family:  # grows while it is read: calls have calls
+        theirs = select(tables.sessions.c.id).where(tables.sessions.c.parent == each)  # damaged ones, too
+        family.extend(child for child in connection.scalars(theirs) if child not in others)
+    return family
+
+
+def _readable(connection: Connection, session: int) -> str | None:
+    """What a session is called; None where that is damaged."""
+    row = connection.execute(select(tables.sessions.c.name).where(tables.sessions.c.id == session)).first()
+    with suppress(DecodeError, SealError):
+        return None if row is None else name_of(connection, row)
+    return None
+
+
+def _gone(connection: Connection, family: Sequence[tuple[int, str]]) -> Gone:
+    person = connection.execute(select(tables.sessions.c.person).where(tables.sessions.c.id == family[0][0])).scalar()
+    user = None
+    with suppress(DecodeError, SealError):
+        user = None if person is None else envelope_of(connection).read_name(person, PERSON_OF_SESSION)
+    return Gone([of_session(name) for _, name in family], user)
 
 
 def copy(

@@ -12,6 +12,7 @@ from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.ledger import check_rows, counted, trusted_scope
 from smolagents_memory.database.many import chunks
+from smolagents_memory.database.scopes import scope_of
 from smolagents_memory.stores.counting import counts
 from smolagents_memory.stores.fading import may_have_faded
 from smolagents_memory.stores.narrowing import READ, narrowed, of_source
@@ -29,7 +30,6 @@ from smolagents_memory.stores.rows import (
     record_of,
     record_rows,
     scope_name,
-    scope_of,
     these_records,
 )
 

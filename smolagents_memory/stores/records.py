@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from smolagents_memory.database.scopes import user_of
+
 
 NEWEST = 1000  # recalls of a scope that are known one by one
 ORIGINS = ("user", "agent", "tool", "document", "import")  # who wrote a memory
@@ -23,16 +25,6 @@ _VOUCHED = ("user", "document", "import")  # who writes the same text vouches fo
 def origin_of(kind: str) -> str:
     """Who wrote a memory of which only the kind is known."""
     return "agent" if kind in OF_AGENTS else "document" if kind == "document" else "user"
-
-
-def user_of(scope: Mapping[str, Any] | None) -> str | None:
-    """The person whose scope it is: its entry `user`, a whole number as a text; None for nobody's.
-
-    >>> user_of({"user": 7, "agent": "coder"}), user_of({"team": "red"}), user_of(None)
-    ('7', None, None)
-    """
-    user = scope.get("user") if isinstance(scope, Mapping) else None
-    return str(user) if isinstance(user, (str, int)) else None
 
 
 @dataclass

@@ -85,17 +85,6 @@ def scope_name(scope: Mapping[str, Any] | None) -> str:
     return spelled
 
 
-def scope_of(name: str) -> dict[str, Any] | None:
-    """The scope that is spelled so; None for the one without a name. What is damaged is shown as it lies there."""
-    if not name:
-        return None
-    try:
-        found = json.loads(name)
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"damaged": name}
-
-
 class Places:
     """Hands out the next place in each source, within one transaction."""
 

@@ -33,7 +33,7 @@ from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.opened import Opened
-from smolagents_memory.stores.rows import scope_of
+from smolagents_memory.database.scopes import scope_of
 from smolagents_memory.testing import ScriptedModel, code
 
 
