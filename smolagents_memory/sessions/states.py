@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from smolagents_memory._brief import brief
 from smolagents_memory._errors import SessionError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.codec.placeholders import blob_names
 from smolagents_memory.codec.values import new_decoder, new_encoder, warn_of_losses
 from smolagents_memory.sessions.reading import Restored
+from smolagents_memory.state import TypedMemory
 from smolagents_memory.variables.runtime import typed_state
 
 
@@ -39,6 +41,8 @@ class KeptStates:
 
     def keep(self, state: Any) -> None:
         """Give the state what the session holds under its name, and write each change of it from now on."""
+        if not isinstance(state, TypedMemory):
+            raise SessionError(f"keep takes a TypedMemory(…, name=…), not {brief(state)}; nothing was kept")
         name, session = state.name, self._journal.position.name
         if name in self._kept:
             raise SessionError(

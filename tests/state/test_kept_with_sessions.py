@@ -104,6 +104,15 @@ def test_a_name_is_kept_once(url: str) -> None:
     assert later(url, TypedMemory([0])) == [10]
 
 
+@pytest.mark.parametrize("state", [Trip(), {"city": "Rome"}, None, TypedMemory])
+def test_what_is_no_typed_memory_is_refused(state: Any, url: str) -> None:
+    with (
+        Session("s", url).attach(CodeAgent(tools=[], model=ScriptedModel([]))) as session,
+        pytest.raises(SessionError, match=r"keep takes a TypedMemory"),
+    ):
+        session.keep(state)
+
+
 def test_without_an_agent_it_cannot_be_kept(url: str) -> None:
     with pytest.raises(SessionError, match="attach it, then keep"):
         Session("s", url).keep(TypedMemory(0))
