@@ -44,7 +44,11 @@ class Child:
         theirs.close()
 
     def ask(self, question: Any) -> None:
-        self._ours.send(question)
+        try:
+            self._ours.send(question)
+        except BrokenPipeError:  # it has ended: what it said last tells why
+            self.answer()
+            raise
 
     def answer(self, patience: float = 120.0) -> Any:
         assert self._ours.poll(patience), "no answer"

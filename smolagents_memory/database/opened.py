@@ -140,6 +140,7 @@ class Opened:
             # an engine that held this object would keep it, and all of its connections, for ever
             in_ram = self.in_ram
             event.listen(engine, "connect", lambda connection, _: _configure(connection, in_ram))
+            event.listen(engine, "reset", lambda connection, *_: connection.close_cursors())
         event.listen(engine, "begin", _begin_sqlite if self.sqlite else _begin_postgres)
         return engine
 
@@ -149,7 +150,7 @@ class Opened:
             make_folder(path.parent)
             make_private(path)
         pool: dict[str, Any] = {"poolclass": StaticPool} if self.in_ram else _POOL["sqlite"]
-        return {"connect_args": {"check_same_thread": False, "timeout": WAIT}, **pool}
+        return {"connect_args": {"check_same_thread": False, "timeout": WAIT, "factory": _Connection}, **pool}
 
     def _for_postgres(self) -> dict[str, Any]:
         waiting = {} if "connect_timeout" in self._url.query else {"connect_timeout": 10}  # else it is for ever
@@ -164,6 +165,27 @@ def _dispose(engines: list[Engine]) -> None:
     with uncut():  # closing takes SQLite's locks, too, and comes whenever somebody's last place goes
         while engines:
             engines.pop().dispose()
+
+
+class _Connection(sqlite3.Connection):
+    """One whose cursors are closed when it is given back.
+
+    One that was not read to its end, for an error came, and is still held by that, keeps its view of the database:
+    whoever gets the connection next would read what was there then, and could not write.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._cursors: WeakSet[sqlite3.Cursor] = WeakSet()
+
+    def cursor(self, *given: Any, **named: Any) -> Any:
+        made = super().cursor(*given, **named)
+        self._cursors.add(made)
+        return made
+
+    def close_cursors(self) -> None:
+        for cursor in list(self._cursors):
+            cursor.close()
 
 
 def _configure(connection: sqlite3.Connection, in_ram: bool) -> None:

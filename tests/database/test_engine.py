@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 import itertools
 import os
+import sqlite3
 import threading
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from agents import code_agent
 from forking import forked
+from sqlalchemy import delete, insert, select
 
 import smolagents_memory
 from smolagents_memory import EnhancedAgentMemory, Place, Session, SessionManager, SqlStore
+from smolagents_memory.database import tables
 from smolagents_memory.database.engine import MEMORIES, Database
 from smolagents_memory.testing import code
 
@@ -35,6 +39,28 @@ def test_sessions_and_memories_of_a_place_share_one_engine(url: str) -> None:
     with EnhancedAgentMemory(url, vector=False) as memory:
         engines = {each.database.engine for each in (session, manager, memory.long_term.keeper.bank, SqlStore(url))}
     assert len(engines) == 1
+
+
+def test_what_was_not_read_to_its_end_keeps_nobody_in_the_past(url: str) -> None:
+    """An error came while rows were read, and is still held: its connection is free for whoever comes next."""
+    database, other = Database.at(url), Database.at(url)
+    SqlStore(url).add_many({f"k{number}": (number, None) for number in range(300)}.items())
+    held = []
+    with suppress(ZeroDivisionError), database.reading() as connection:
+        held.append(connection.execute(select(tables.items.c.id)))
+        held.append(next(iter(held[0])))
+        1 / 0  # noqa: B018
+    if database.sqlite:
+        with closing(sqlite3.connect(database.path)) as theirs, theirs:  # as another process would
+            theirs.execute("DELETE FROM memory_about WHERE name = 'bank'")
+    else:
+        with other.writing() as connection:
+            connection.execute(delete(tables.about).where(tables.about.c.name == "bank"))
+    with database.writing() as connection:
+        connection.execute(insert(tables.about).values(name="bank", value="another"))
+    with database.reading() as connection:
+        names = select(tables.about.c.value).where(tables.about.c.name == "bank")
+        assert connection.execute(names).scalar() == "another"
 
 
 def level(database: Database) -> str:

@@ -270,7 +270,7 @@ def check_nothing_is_lost(
 def test_nothing_is_lost_of_who_goes_on_working_meanwhile(tmp_path: Path) -> None:
     place = opened(tmp_path)
     fill(place, 4)
-    did = at_once(tmp_path, 2.0, random.Random(4))
+    did = at_once(tmp_path, 4.0, random.Random(4))
     assert did["acknowledged"] > 1
 
 
