@@ -9,16 +9,18 @@ import secrets
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from smolagents_memory._brief import brief
 from smolagents_memory._errors import PlaceError
 from smolagents_memory._log import warn_of_loss
+from smolagents_memory.privacy.folding import folded
 from smolagents_memory.privacy.scanning import KIND, Scan
 
 
 if TYPE_CHECKING:
-    from smolagents_memory.privacy.recognisers import Recogniser
+    from smolagents_memory.privacy.recogniser import Recogniser
 
 
 FAILED = "[REDACTION FAILED]"
@@ -76,13 +78,17 @@ class Redactor:
         also: Iterable[Recogniser | Hook] = (),
         key: bytes | None = None,
     ) -> None:
-        from smolagents_memory.privacy.recognisers import RECOGNISERS, Recogniser  # hundreds of patterns: when needed
+        from smolagents_memory.privacy.recogniser import Recogniser
+        from smolagents_memory.privacy.recognisers import RECOGNISERS  # hundreds of patterns: when needed
 
         if key is not None and (not isinstance(key, bytes) or len(key) < 16):
             raise ValueError("a key for placeholders is at least 16 secret bytes, such as secrets.token_bytes(32)")
         table = tuple(RECOGNISERS if recognisers is None else recognisers)
         more = list(also)
         self._recognisers = _chosen([*table, *(each for each in more if isinstance(each, Recogniser))], kinds)
+        package = set(map(id, RECOGNISERS))
+        self._own = [each for each in self._recognisers if id(each) in package]
+        self._others = [each for each in self._recognisers if id(each) not in package]  # which read a text as it is
         self._hooks: list[Hook] = [each for each in more if not isinstance(each, Recogniser)]
         for each in self._hooks:
             if not callable(each):
@@ -169,9 +175,13 @@ class Redactor:
         return _replaced(text, [Found(k, a, b, text[a:b]) for a, b, k in inside if a < b], named)
 
     def _candidates(self, text: str) -> Iterator[Found]:
-        scan = Scan(text)
-        for each in self._recognisers:
-            for start, end in each.spans(scan):
+        read = folded(text)
+        scan, as_it_is = Scan(read.text), Scan(text)
+        for each in self._own:
+            for start, end in starmap(read.span, each.spans(scan)):
+                yield Found(each.name, start, end, text[start:end])
+        for each in self._others:
+            for start, end in each.spans(as_it_is):
                 yield Found(each.name, start, end, text[start:end])
         for hook in self._hooks:
             for told in hook(text):
@@ -225,9 +235,10 @@ def naming(key: bytes) -> Named:
 
 
 def _spelled(found: Found) -> str:
+    read = folded(found.value).text
     if found.kind == "EMAIL":
-        return found.value.casefold()
-    return _SPACING.sub("", found.value).casefold() if found.kind in _NUMBERS else found.value
+        return read.casefold()
+    return _SPACING.sub("", read).casefold() if found.kind in _NUMBERS else read
 
 
 def _chosen(recognisers: Sequence[Recogniser], kinds: Iterable[str] | None) -> tuple[Recogniser, ...]:
