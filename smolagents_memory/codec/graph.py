@@ -21,13 +21,13 @@ from smolagents_memory.codec.keys import Weights, check_hashes, compared, is_sim
 from smolagents_memory.codec.later import Later, NotYet, really
 from smolagents_memory.codec.scrubbing import WITHHELD, without_texts
 from smolagents_memory.codec.slots import put
-from smolagents_memory.privacy.scrubbers import Scrubber
 
 
 Node = Any  # plain JSON
 TAG = "$"
 _DEEP = 48
 _JSON_INT = 2**53
+_NAMES = 64  # characters of names
 _LIGHT = 64  # parts of a key that are hashed in no time
 
 Write = Callable[["Encoder", Any, int], dict[str, Node]]
@@ -58,18 +58,19 @@ class Encoder:
         self._not_kept = not_kept
         self._seen: dict[int, list[Any]] = {}  # id of a value → [the value (kept alive), its node, its label]
         self._labels = 0
-        self._deep: deque[tuple[Any, list[Any]]] = deque()
+        self._deep: deque[tuple[Any, list[Any], str]] = deque()
+        self._name = ""  # under which a value stands, behind those around it
 
     def encode(self, value: Any) -> Node:
         """The node for `value`."""
         self._seen.clear()
-        self._labels = 0
+        self._labels, self._name = 0, ""
         root = self.node(value, 0)
         if not self._labels:
             return root
         more: list[Any] = []
         while self._deep:
-            deep, seen = self._deep.popleft()
+            deep, seen, self._name = self._deep.popleft()
             more.append([seen[2], self._fresh(deep, 0, seen)])
         labelled = {id(node): label for _, node, label in self._seen.values() if label is not None}
         for entry in more:
@@ -96,24 +97,41 @@ class Encoder:
         seen = self._seen[id(value)] = [value, None, None]
         if depth >= _DEEP and not isinstance(value, (bytes, bytearray)):
             seen[2] = self._labels = self._labels + 1
-            self._deep.append((value, seen))
+            self._deep.append((value, seen, self._name))
             return {TAG: "ref", "n": seen[2]}
         return self._fresh(value, depth, seen)
 
     def entry(self, name: Any, value: Any, depth: int) -> Node:
-        """The node for a value that stands under a name, which may say what it is."""
-        if self._scrubber is None or type(value) is not str or type(name) is not str:
+        """The node for a value that stands under a name, which may say what it and all in it is."""
+        if self._scrubber is None or type(name) is not str:
             return self.node(value, depth + 1)
-        return self._text(value, self._scrubber.under(name, value))
+        around = self._name
+        self._name = f"{around} {name}"[-_NAMES:].lstrip()
+        try:
+            return self.node(value, depth + 1)
+        finally:
+            self._name = around
 
-    def _text(self, text: str, scrubbed: str | None = None) -> Node:
-        if self._scrubber is not None:
-            scrubbed = self._scrubber.text(text) if scrubbed is None else scrubbed
-            if scrubbed != text:
-                self.scrubbed += 1
-                if self.whole:
-                    return self._not_kept(text, WITHHELD)
-                text = scrubbed
+    def _key(self, key: Any, depth: int) -> Node:
+        """The node for the key of an entry: it is a name itself."""
+        around, self._name = self._name, ""
+        try:
+            return self.node(key, depth + 1)
+        finally:
+            self._name = around
+
+    def _scrub(self, text: str) -> str:
+        if self._scrubber is None:
+            return text
+        return self._scrubber.under(self._name, text) if self._name else self._scrubber.text(text)
+
+    def _text(self, text: str) -> Node:
+        scrubbed = self._scrub(text)
+        if scrubbed != text:
+            self.scrubbed += 1
+            if self.whole:
+                return self._not_kept(text, WITHHELD)
+            text = scrubbed
         odd = None if is_plain(text) else text.encode("utf-8", "surrogatepass")
         return text if odd is None else {TAG: "str", **self.blobs.node(odd)}
 
@@ -136,7 +154,7 @@ class Encoder:
                     node[key] = self.entry(key, item, depth)
             else:
                 node[TAG] = "dict"
-                node["v"] = [[self.node(key, depth + 1), self.entry(key, item, depth)] for key, item in entries]
+                node["v"] = [[self._key(key, depth), self.entry(key, item, depth)] for key, item in entries]
             return node
         self._tagged(value, depth, node)
         if seen[2] is None and not self._can_be_shared(value):
@@ -153,7 +171,7 @@ class Encoder:
     def _tagged(self, value: Any, depth: int, node: dict[str, Node]) -> None:
         before = len(self._seen)
         try:
-            written = value if self._scrubber is None else self._scrubbed(value, self._scrubber)
+            written = value if self._scrubber is None else self._scrubbed(value)
             found = self._writers(written)
             if found is None:
                 node.update(self._not_kept(value, ""))
@@ -171,8 +189,8 @@ class Encoder:
             node["detail"] = ""  # it shows what is in the value, cut short
         self.losses.append(str(node.get("type", type(value).__name__)))
 
-    def _scrubbed(self, value: Any, scrubber: Scrubber) -> Any:
-        scrubbed = without_texts(value, scrubber.text)
+    def _scrubbed(self, value: Any) -> Any:
+        scrubbed = without_texts(value, self._scrub)
         if scrubbed is not value:
             self.scrubbed += 1
             if self.whole:

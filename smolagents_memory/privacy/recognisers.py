@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from smolagents_memory.privacy import checksums
-from smolagents_memory.privacy.randomness import is_made_up, is_placeholder, is_token, secrets_in
+from smolagents_memory.privacy.randomness import is_made_up, is_password, is_token, secrets_in, secrets_under
 from smolagents_memory.privacy.recogniser import Recogniser
 from smolagents_memory.privacy.scanning import Scan
 from smolagents_memory.privacy.services import TOKENS
@@ -49,6 +49,9 @@ class _Secrets(Recogniser):
 
     def spans(self, scan: Scan) -> Iterator[tuple[int, int]]:
         return secrets_in(scan)
+
+    def under(self, name: str, text: str) -> Iterator[tuple[int, int]]:
+        return secrets_under(name, text)
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
@@ -134,8 +137,8 @@ _URL_PASSWORD = r"://[^\s/?#@:\"'<>,()\[\]|]{0,128}:([^\s/?#@\"'<>]{1,256})@[^\s
 _PORT = re.compile(r"[0-9]{1,5}[,;|()\[\]]")  # and something else behind it
 
 
-def _is_password(text: str) -> bool:
-    return not is_placeholder(text) and not _PORT.match(text)
+def _is_of_url(text: str) -> bool:
+    return is_password(text) and not _PORT.match(text)
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
         before=r"[A-Za-z0-9_\-]{22,27}[MNO](?![A-Za-z0-9_\-])",
     ),
     _Emails("EMAIL", _EMAIL, _is_email, at="@", before=_LOCAL),
-    Recogniser("URL_PASSWORD", _URL_PASSWORD, _is_password, 1, at="://"),
+    Recogniser("URL_PASSWORD", _URL_PASSWORD, _is_of_url, 1, at="://"),
     Recogniser("IBAN", rf"(?=[A-Z]{{2}}[0-9]{{2}}[ \u00a0A-Z0-9]){_B}(?:{_IBAN}){_E}", checksums.is_iban),
     Recogniser("CARD", rf"{_BN}{_CARD}{_EN}", checksums.is_card, numbers=True),
     Recogniser("KR_RRN", rf"{_BN}[0-9]{{6}}-[1-8][0-9]{{6}}{_EN}", checksums.is_rrn, numbers=True),

@@ -28,7 +28,8 @@ PLACEHOLDER = re.compile(rf"\[(?:{KIND.pattern}_[0-9a-f]{{8}}|REDACTION FAILED)\
 _NUMBERS = frozenset({"PHONE", "IBAN", "CARD", "UK_NHS", "DE_TAX_ID", "DE_SVNR"})  # the same however they are spaced
 _BOUND = 1000  # scopes and sessions of which a redactor can give back what it took out
 _PASSES = 10  # what was taken out may have hidden what stands beside it
-_NAME = re.compile(r"[\w.\- ]{1,64}")  # of an entry, which may say what its value is
+_NOT_IN_A_NAME = re.compile(r"[\s\"'`\\]+")  # of an entry, which may say what its value is
+_LONGEST_NAME = 64
 _LONGEST = 1000  # characters of a value that is looked at together with its name
 _SPACING = re.compile(r"[\s.\-/()]+")
 
@@ -162,17 +163,26 @@ class Redactor:
     def cleaned_under(self, name: str, text: str, named: Named) -> str:
         """The same of what stands under a name in a mapping: `{"api_key": …}` says what it is as a text would."""
         cleaned = self.cleaned(text, named)
-        plain = cleaned == text and len(text) <= _LONGEST and '"' not in text and bool(_NAME.fullmatch(name))
-        if not plain or cleaned.isspace() or not cleaned:
+        if len(text) > _LONGEST or cleaned == FAILED or cleaned.isspace() or not cleaned:
             return cleaned
+        name = _NOT_IN_A_NAME.sub(" ", name)[-_LONGEST_NAME:]
+        for _ in range(_PASSES):
+            try:
+                found = self._found_under(name, cleaned)
+            except Exception as error:  # noqa: BLE001 — as above
+                return _failed(error)
+            if not found:
+                break
+            cleaned = _replaced(cleaned, found, named)
+        return cleaned
+
+    def _found_under(self, name: str, text: str) -> list[Found]:
         said = f'{name}="'
-        try:
-            found = self.find(f'{said}{text}"')
-        except Exception as error:  # noqa: BLE001 — as above
-            return _failed(error)
         at, end = len(said), len(said) + len(text)
-        inside = [(max(each.start, at) - at, min(each.end, end) - at, each.kind) for each in found if each.end > at]
-        return _replaced(text, [Found(k, a, b, text[a:b]) for a, b, k in inside if a < b], named)
+        read = [(max(each.start, at) - at, min(each.end, end) - at, each.kind) for each in self.find(f'{said}{text}"')]
+        under = [(*span, each.name) for each in self._recognisers for span in each.under(name, text)]
+        found = [Found(kind, start, end, text[start:end]) for start, end, kind in (*read, *under) if start < end]
+        return _joined(text, _without_placeholders(text, found))
 
     def _candidates(self, text: str) -> Iterator[Found]:
         read = folded(text)
