@@ -52,7 +52,7 @@ def is_iban(text: str) -> bool:
     >>> is_iban("GB82 WEST 1234 5698 7654 32"), is_iban("GB82 WEST 1234 5698 7654 33")
     (True, False)
     """
-    plain = "".join(text.split()).upper()
+    plain = "".join(text.replace("-", " ").split()).upper()
     if IBAN_LENGTHS.get(plain[:2]) != len(plain):
         return False
     return int("".join(str(int(each, 36)) for each in plain[4:] + plain[:4])) % 97 == 1

@@ -36,6 +36,7 @@ _WORD_FOR_ONE = re.compile(r"your|example|x{4,}|changeme|placeholder|dummy|redac
 _MASKED = re.compile(r"\*\*\*|\.\.\.|…|EXAMPLE(?:KEY)?$")
 _PART = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]*)[0-9]{0,4}")  # of a name that somebody made up
 _SEPARATOR = re.compile(r"[_\-./:,;=@ ]+")
+_NEXT_LINE = re.compile(r"[\"'`\])]{0,2}[ \t]{0,4}[:=][ \t]{0,4}\r?\n")  # a name that stands at the end of its own
 _OPTION = re.compile(r"&[\w.\-]{1,40}=")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _LOOKS_LIKE_A_NAME = re.compile(
@@ -102,7 +103,8 @@ def secrets_under(name: str, text: str) -> Iterator[tuple[int, int]]:
 
 def _told(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
     """The longer words of a sentence, or of the row of a table, and whether each is one."""
-    line = text.find("\n", at, at + _WINDOW)
+    begun = _NEXT_LINE.match(text, at)
+    line = text.find("\n", begun.end() if begun else at, at + _WINDOW)
     until = line if line >= 0 else at + _WINDOW
     for match in _TOKEN.finditer(text, at, until):
         start, end = match.span()

@@ -44,6 +44,13 @@ class _Emails(Recogniser):
         return super().one(scan, start, end)
 
 
+class _Ibans(Recogniser):
+    """Account numbers, which begin with two letters before what is looked for."""
+
+    def one(self, scan: Scan, start: int, end: int) -> tuple[int, int] | None:
+        return super().one(scan, start - 2, end)
+
+
 class _Secrets(Recogniser):
     """What stands behind names such as `api_key`, and looks as if chance had made it."""
 
@@ -61,7 +68,9 @@ _B, _E = r"(?<![0-9A-Za-z])(?<![0-9A-Za-z]_)", r"(?![0-9A-Za-z]|_[0-9A-Za-z])"
 _BN, _EN = rf"{_B}(?<![0-9][.\-/])", rf"{_E}(?![.\-/][0-9])"  # and no part of a longer number
 
 _LOGIN = r"[A-Za-z0-9._~%!$&*+=:\-]{0,140}//:"  # what stands before it in a URL, read backwards
-_LOCAL = rf"[A-Za-z0-9_%+'\-](?:[A-Za-z0-9._%+'\-]{{0,62}}[A-Za-z0-9_%+])?(?![A-Za-z0-9._%+\-]|{_LOGIN})"
+_ACCENTED = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"
+_ATOM = rf"A-Za-z0-9_%+{_ACCENTED}"
+_LOCAL = rf"[{_ATOM}'\-](?:[{_ATOM}.'\-]{{0,62}}[{_ATOM}])?(?![{_ATOM}.\-]|{_LOGIN})"
 _LABEL = r"[^\W_](?:[\w\-]{0,61}[^\W_])?"
 _EMAIL = rf"@(?:{_LABEL}\.){{1,8}}(?:xn--[A-Za-z0-9\-]{{2,59}}|[A-Za-z]{{2,24}})(?![A-Za-z0-9@]|_+[A-Za-z0-9])"
 _NO_TLD = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico|css|js|json|html?|pdf)$", re.IGNORECASE)
@@ -71,14 +80,20 @@ def _is_email(text: str) -> bool:
     return not (text.startswith("git@") or _NO_TLD.search(text) or ".." in text)
 
 
-_IBAN = "|".join(
-    rf"(?:{'|'.join(country for country, each in checksums.IBAN_LENGTHS.items() if each == length)})"
-    rf"[0-9]{{2}}(?:[ \u00a0]?[A-Z0-9]){{{length - 4}}}"
+_LENGTHS = "|".join(
+    rf"(?<=(?:{'|'.join(country for country, each in checksums.IBAN_LENGTHS.items() if each == length)})[0-9]{{2}})"
+    rf"(?:[ \-]?[A-Z0-9]){{{length - 4}}}"
     for length in sorted(set(checksums.IBAN_LENGTHS.values()))
 )
+# from its first two digits on, of which there are fewer than letters
+_IBAN = (
+    rf"[0-9][0-9](?i:(?<=[A-Z]{{2}}[0-9]{{2}})(?<![0-9A-Z][A-Z]{{2}}..)(?<![0-9A-Z]_[A-Z]{{2}}..)(?:{_LENGTHS}){_E})"
+)
 _CARD = (
-    r"(?:[0-9]{4}([ \-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?"
-    r"|[0-9]{4}([ \-])[0-9]{6}\2[0-9]{4,5}|[0-9]{13,19})"
+    r"(?:[0-9]{4}([ \-.]| {2})[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?"
+    r"|[0-9]{4}([ \-.]| {2})[0-9]{6}\2[0-9]{4,5}|[0-9]{13,19})"
+    # a date or a code may follow directly
+    rf"{_E}(?!\.[0-9]|[\-/](?![0-9]{{2}}[/\-][0-9]{{2}}(?:[0-9]{{2}})?(?![0-9/\-])|[0-9]{{3,4}}(?![0-9/\-]))[0-9])"
 )
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = (
@@ -173,6 +188,14 @@ def _jwt_header(text: str) -> bool:
         return False
 
 
+def _is_login(text: str) -> bool:
+    """Whether it is a name and a password, as HTTP sends them."""
+    try:
+        return ":" in base64.b64decode(text, validate=True).decode()
+    except ValueError:
+        return False
+
+
 class _Addresses(Recogniser):
     """IPv4, which is written as some versions are: those have a word for it in front, and no machine."""
 
@@ -215,10 +238,13 @@ RECOGNISERS: tuple[Recogniser, ...] = (
         at=(".G", ".X", ".Y"),
         before=r"[A-Za-z0-9_\-]{22,27}[MNO](?![A-Za-z0-9_\-])",
     ),
+    Recogniser(
+        "SECRET", r"[Bb]asic ([A-Za-z0-9+/]{6,400}={0,2})(?![A-Za-z0-9+/=])", _is_login, 1, at=("Basic ", "basic ")
+    ),
     _Emails("EMAIL", _EMAIL, _is_email, at="@", before=_LOCAL),
     Recogniser("URL_PASSWORD", _URL_PASSWORD, _is_of_url, 1, at="://"),
-    Recogniser("IBAN", rf"(?=[A-Z]{{2}}[0-9]{{2}}[ \u00a0A-Z0-9]){_B}(?:{_IBAN}){_E}", checksums.is_iban),
-    Recogniser("CARD", rf"{_BN}{_CARD}{_EN}", checksums.is_card, numbers=True),
+    _Ibans("IBAN", _IBAN, checksums.is_iban),
+    Recogniser("CARD", rf"{_BN}{_CARD}", checksums.is_card, numbers=True),
     Recogniser("KR_RRN", rf"{_BN}[0-9]{{6}}-[1-8][0-9]{{6}}{_EN}", checksums.is_rrn, numbers=True),
     Recogniser(
         "KR_RRN",
@@ -229,6 +255,13 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     ),
     Recogniser(
         "US_SSN", rf"{_BN}(?!000|666|9)[0-9]{{3}}-(?!00)[0-9]{{2}}-(?!0000)[0-9]{{4}}{_EN}", _is_given, numbers=True
+    ),
+    Recogniser(
+        "US_SSN",
+        rf"{_BN}(?!000|666|9)[0-9]{{3}}([ \-]?)(?!00)[0-9]{{2}}\1(?!0000)[0-9]{{4}}{_EN}",
+        _is_given,
+        numbers=True,
+        beside=r"(?i)(?<![a-z])ssn(?![a-z])|social[ _\-]security",
     ),
     Recogniser("UK_NHS", rf"{_BN}[0-9]{{3}} [0-9]{{3}} [0-9]{{4}}{_EN}", checksums.is_nhs, numbers=True),
     Recogniser(

@@ -13,7 +13,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from smolagents_memory._brief import brief
-from smolagents_memory._errors import PlaceError
+from smolagents_memory._errors import PlaceError, UnsupportedValueError
 from smolagents_memory._log import warn_of_loss
 from smolagents_memory.privacy.folding import folded
 from smolagents_memory.privacy.scanning import KIND, Scan
@@ -122,18 +122,20 @@ class Redactor:
         >>> Redactor(also=[lambda text: [("PERSON", 0, 3)]]).find("Ann is here.")
         [Found(kind='PERSON', start=0, end=3, value='Ann')]
         """
-        text = str.__str__(text)
+        text = _text(text)
         return _joined(text, _without_placeholders(text, self._candidates(text)))
 
     def redact(self, text: str, scope: str | None = None) -> str:
-        """The text with a placeholder for each thing that was found. Never raises: of what fails nothing is left."""
-        return self.cleaned(text, naming(scope_key(self.own_key, scope or "")))
+        """The text with a placeholder for each thing that was found. Of a text on which a function fails nothing is
+        left, and nothing is raised; what is no text raises UnsupportedValueError."""
+        return self.cleaned(_text(text), naming(scope_key(self.own_key, scope or "")))
 
     def reveal(self, text: str) -> str:
         """The text with the values of the placeholders in it, as the sealed places that this redactor was given to
         have kept them. Without a seal nothing is kept: PlaceError."""
         if not self._bound:
             raise PlaceError(_ONE_WAY)
+        text = _text(text)
         for reveal in list(self._bound.values()):
             text = reveal(text)
         return text
@@ -216,6 +218,12 @@ class _Function(Redactor):
 
     def cleaned_under(self, name: str, text: str, named: Named) -> str:
         return self.cleaned(text, named)
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise UnsupportedValueError(f"a redactor takes a text, not a {type(given).__name__}: decode bytes before")
+    return str.__str__(given)
 
 
 _ONE_WAY = (
