@@ -140,7 +140,7 @@ def is_placeholder(text: str) -> bool:
 
 def is_password(text: str) -> bool:
     """Whether it can be the password of a URL, which may be `1111`."""
-    return not is_placeholder(text) or (text.isalnum() and "x" not in text.lower() and len(set(text)) < 4)
+    return not is_placeholder(text) or text.isdecimal()
 
 
 def is_token(text: str) -> bool:

@@ -216,7 +216,7 @@ _MACHINE = re.compile(
     r"ip|host|server|addr|ping|dns|gateway|주소|서버|client|peer|remote|from|bind|listen", re.IGNORECASE
 )
 RECOGNISERS: tuple[Recogniser, ...] = (
-    Recogniser("PRIVATE_KEY", _PEM, at="-----BEGIN "),
+    Recogniser("PRIVATE_KEY", _PEM, re.compile(r"[A-Za-z0-9+/=]{16}").search, at="-----BEGIN "),
     Recogniser(
         "JWT",
         r"eyJ[A-Za-z0-9_\-]{6,2000}\.[A-Za-z0-9_\-]{4,8000}\.[A-Za-z0-9_\-]{10,2000}(?![A-Za-z0-9_\-])",

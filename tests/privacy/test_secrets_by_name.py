@@ -63,6 +63,7 @@ def test_what_only_begins_as_a_placeholder_is_found(text: str, value: str) -> No
         "postgresql://ann:***@db/x",
         "postgresql://ann:****@db/x",
         "postgresql://ann:xxxx@db/x",
+        "postgresql://user:pass@db/x",
         "postgresql://ann:%(password)s@db/x",
         "postgresql://ann:%s@db/x",
     ],

@@ -134,6 +134,11 @@ def test_a_private_key_that_is_quoted_or_cut_short(text: str) -> None:
     assert [line for line in BODY if line[:24] in redacted] == []
 
 
+def test_the_marks_of_a_key_alone_are_none() -> None:
+    marks = unmarked('START = "-----BEG␀IN RSA PRIVATE KEY-----"\nEND = "-----END RSA PRIVATE KEY-----"\n')
+    assert found_in(marks) == []
+
+
 def test_a_key_that_is_cut_short_takes_no_prose_with_it() -> None:
     prose = "\n\nAll the rest of this page is about the harbour, and what is cooked there in summer. " * 4
     assert prose.strip() in REDACTOR.redact(key(end=False) + prose)
