@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 _SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _DASHES = "\u2010\u2011\u2012\u2013\u2212\ufe63"  # no longer ones: those stand between parts of a sentence
-_NOTHING = "\u00ad\u200b\u200c\u200d\u2060\ufeff"  # which nobody sees
+_UNSEEN = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_NOTHING = _UNSEEN + "".join(map(chr, range(0x300, 0x370)))  # and what stands above a letter of its own
 _READ_AS = {
     **dict.fromkeys(_SPACES, " "),
     **dict.fromkeys(_DASHES, "-"),

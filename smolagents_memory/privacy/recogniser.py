@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import ClassVar, cast
 
 from smolagents_memory.privacy.scanning import KIND, Scan
 
@@ -46,6 +46,7 @@ class Recogniser:
     before: str | re.Pattern[str] | None = field(default=None, kw_only=True)
     numbers: bool = field(default=False, kw_only=True)
     beside: str | re.Pattern[str] | None = field(default=None, kw_only=True)
+    also_as_written: ClassVar[bool] = False  # where a text is read otherwise than it is written
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not KIND.fullmatch(self.name):

@@ -54,6 +54,8 @@ class _Ibans(Recogniser):
 class _Secrets(Recogniser):
     """What stands behind names such as `api_key`, and looks as if chance had made it."""
 
+    also_as_written = True
+
     def spans(self, scan: Scan) -> Iterator[tuple[int, int]]:
         return secrets_in(scan)
 

@@ -6,10 +6,9 @@ import hashlib
 import hmac
 import re
 import secrets
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from smolagents_memory._brief import brief
@@ -189,9 +188,12 @@ class Redactor:
     def _candidates(self, text: str) -> Iterator[Found]:
         read = folded(text)
         scan, as_it_is = Scan(read.text), Scan(text)
-        for each in self._own:
-            for start, end in starmap(read.span, each.spans(scan)):
-                yield Found(each.name, start, end, text[start:end])
+        own = [(*read.span(*span), each.name) for each in self._own for span in each.spans(scan)]
+        if read.text != text:  # what looks like an escape may be part of a password
+            rest = ((*span, each.name) for each in self._own if each.also_as_written for span in each.spans(as_it_is))
+            own += _beside(own, rest)
+        for start, end, name in own:
+            yield Found(name, start, end, text[start:end])
         for each in self._others:
             for start, end in each.spans(as_it_is):
                 yield Found(each.name, start, end, text[start:end])
@@ -300,6 +302,15 @@ def _without_placeholders(text: str, found: Iterable[Found]) -> list[Found]:
         parts.append((each.kind, at, each.end))
     told = [Found(kind, start, end, text[start:end]) for kind, start, end in parts if start < end]
     return [each for each in told if any(map(str.isalnum, each.value))]
+
+
+def _beside(there: list[tuple[int, int, str]], more: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Which of some more spans touch none of those that are there."""
+    starts, reach = [], [0]
+    for start, end, _ in sorted(there):
+        starts.append(start)
+        reach.append(max(reach[-1], end))
+    return [each for each in more if reach[bisect_left(starts, each[1])] <= each[0]]
 
 
 def _joined(text: str, found: list[Found]) -> list[Found]:

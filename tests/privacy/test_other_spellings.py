@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import unicodedata
 from typing import Any
 
 import pytest
@@ -100,6 +101,16 @@ def test_a_login_of_http() -> None:
 )
 def test_what_is_none_however_it_is_spelled(text: str) -> None:
     assert found_in(text) == []
+
+
+@pytest.mark.parametrize("value", ["k9\\nXw2PqL7vTz", "k9Xw2P\\r8"])
+def test_a_secret_may_look_as_if_there_were_an_escape_in_it(value: str) -> None:
+    assert found_in(f'password="{value}", and so on') == [("SECRET", value)]
+
+
+def test_a_decomposed_letter_is_a_letter() -> None:
+    address = unicodedata.normalize("NFD", "jörg.müller@example.com")
+    assert found_in(f"to {address}.") == [("EMAIL", address)]
 
 
 @given(st.text(st.sampled_from("ab1@. \\n\"'\u00a0\u200b＠－\u00ad\x1b[0m")))
