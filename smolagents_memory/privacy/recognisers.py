@@ -35,10 +35,12 @@ class _Tokens(Recogniser):
 
 
 class _Emails(Recogniser):
-    """Addresses, without the underscores on both sides by which Markdown stresses them."""
+    """Addresses, without the underscores on both sides by which Markdown stresses them; no logins in a URL."""
 
     def one(self, scan: Scan, start: int, end: int) -> tuple[int, int] | None:
-        marks = 0
+        marks, url = 0, scan.text.rfind("://", max(0, start - 400), start)
+        if url >= 0 and _UP_TO_PASSWORD.fullmatch(scan.text, url, start):
+            return None
         while scan.text[start] == "_" and scan.text.startswith("_", end + marks):
             start, marks = start + 1, marks + 1
         return super().one(scan, start, end)
@@ -123,6 +125,7 @@ _PHONES = (
         rf"{_BN}(?<![0-9]{{3}} )(?!{_DATE}|[0-9]{{6}}-[0-9]{{7}})0[1-9][0-9]{{0,4}}(?:\)|[ .\-/]{{1,3}})"
         r"[0-9]{2,8}(?:[ .\-][0-9]{2,5}){0,3}", 9, 13,
     ),
+    (rf"{_BN}01[016-9]([.\-])[0-9]{{3,4}}\1[0-9]{{4}}", 10, 11),
     # mobiles in Korea, Britain and Germany, written in one
     (rf"{_BN}(?:01[016-9][0-9]{{7,8}}|07[0-9]{{9}}|01[567][0-9]{{8,9}})", 10, 12),
 )  # fmt: skip
@@ -148,7 +151,9 @@ _PEM = (
     rf"|(?:[^\n]{{0,16}}(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset):[^\n]{{0,120}}|[^\nA-Za-z0-9+/=]{{0,16}}\n)"
     rf"{{0,8}}{_BETWEEN}{_LINE}(?:{_BETWEEN}{_LINE}){{0,400}})"
 )
-_URL_PASSWORD = r"://[^\s/?#@:\"'<>,()\[\]|]{0,128}:([^\s/?#@\"'<>]{1,256})@[^\s@]"
+_HOST_OR_USER = r"://[^\s/?#@:\"'<>,()\[\]|]{0,128}:"
+_UP_TO_PASSWORD = re.compile(rf"{_HOST_OR_USER}(?![0-9]{{1,5}}[,;|()\[\]])[^\s/?#@\"'<>]{{0,256}}")
+_URL_PASSWORD = rf"{_HOST_OR_USER}([^\s/?#@\"'<>]{{1,256}})@[^\s@]"
 
 
 _PORT = re.compile(r"[0-9]{1,5}[,;|()\[\]]")  # and something else behind it

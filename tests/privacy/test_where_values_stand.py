@@ -36,9 +36,15 @@ def test_an_address_behind_a_url(text: str) -> None:
     assert found_in(text) == [("EMAIL", MAIL)]
 
 
+def test_a_password_of_a_url_is_no_address_whatever_signs_are_in_it() -> None:
+    for password in ("p,w9", "(9fk2)x", "a|b;c9"):
+        assert found_in(f"https://user:{password}@db.example.com/x") == [("URL_PASSWORD", password)]
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "value"),
     [
+        ("room 2027 010-2345-6789", "PHONE", "010-2345-6789"),
         (f"expires 2027 {CARD}", "CARD", CARD),
         (f"1001 {CARD}", "CARD", CARD),
         (f"{'12 ' * 420}{CARD}", "CARD", CARD),
