@@ -164,10 +164,8 @@ class LongTerm:
 
     def remember_document(self, text: str, source: str) -> list[str]:
         """Keep a text in neighbouring parts, in the place of those of an earlier version: all of it, or nothing."""
-        text, source = (
-            self.said.text(text),
-            self.said.source(source, "written"),
-        )  # before it is cut: a part may end anywhere
+        source = self.said.source(source, "written")
+        text = self.said.text(text)  # before it is cut: a part may end anywhere
         self.said.keep()
         parts, prefix, now = parts_of(text), f"d-{_digest(source)}-", self.clock()
         records = []

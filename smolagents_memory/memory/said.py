@@ -18,10 +18,7 @@ from smolagents_memory.stores.records import KINDS, ORIGINS, Record
 
 Given = TypeVar("Given")
 _LISTS = ("made_of", "tools", "sources", "replaces")  # of names, given in any way
-_OWN_WORDS = {
-    "kind": frozenset(KINDS),
-    "origin": frozenset(ORIGINS),
-}  # by field: what a redactor says of them is nothing
+_OWN_WORDS = {"kind": frozenset(KINDS), "origin": frozenset(ORIGINS)}  # by field: no redactor is asked about them
 _OF_FILTERS = frozenset(Record.__dataclass_fields__)
 _OWN_KEY = re.compile(r"[md]-[0-9a-f]{16}(-\d{1,10})?")  # made of a text that was redacted already
 

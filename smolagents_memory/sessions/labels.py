@@ -16,6 +16,7 @@ from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import Envelope, envelope_of
 from smolagents_memory.database.redacting import journal_redaction
 from smolagents_memory.database.sealed import PERSON_OF_SESSION
+from smolagents_memory.privacy.redaction import FAILED
 from smolagents_memory.sessions import directory
 
 
@@ -75,7 +76,10 @@ class Labels:
         titled = self.title is None or self.title.casefold() in (kept.title or "").casefold()
         if titled and set(self.tags) <= set(kept.tags):
             return True
-        return said is not None and self.said(said).fits(Labels(None, kept.title, (*kept.tags, *map(said, kept.tags))))
+        reworded = self if said is None else self.said(said)
+        if said is None or FAILED in (reworded.title, *reworded.tags):
+            return False
+        return reworded.fits(Labels(None, kept.title, (*kept.tags, *map(said, kept.tags))))
 
     def said(self, said: Callable[[str], str]) -> Labels:
         """With another wording of the title and the tags."""

@@ -122,7 +122,8 @@ class SessionManager:
 
         Those of one person alone (`user`), that have all of the `tags`, that have this in their `title` in any case.
         """
-        wanted, said = Labels.of(user, title, tags), journal_wording(self.database)
+        wanted = Labels.of(user, title, tags)
+        said = journal_wording(self.database) if wanted.title or wanted.tags else None
         with self.database.reading() as connection:
             if wanted == Labels():
                 return directory.names(connection)
@@ -132,7 +133,8 @@ class SessionManager:
         self, *, user: str | None = None, tags: Iterable[str] = (), title: str | None = None
     ) -> list[SessionInfo]:
         """What there is to know of every session, or of those that `list_sessions` names; the one used last first."""
-        wanted, said = Labels.of(user, title, tags), journal_wording(self.database)
+        wanted = Labels.of(user, title, tags)
+        said = journal_wording(self.database) if wanted.title or wanted.tags else None
         with self.database.reading() as connection:
             listed = _listed(connection, wanted, said)
             found = _runs_of(connection, None if wanted == Labels() else [row.id for row, _ in listed])
@@ -216,7 +218,7 @@ def _listed(
     if wanted.user is not None:
         mine = mine.where(table.c.person == envelope.name(wanted.user, PERSON_OF_SESSION))
     rows = [(row, kept_labels(envelope, row)) for row in connection.execute(mine)]
-    if said is None or not (wanted.title or wanted.tags):
+    if said is None:
         return [(row, labels) for row, labels in rows if wanted.fits(labels)]
     names = {row.name: name for row, _ in rows for name in directory.named(connection, [row.name])}
     wording = {row.name: partial(said, names[row.name]) for row, _ in rows if row.name in names}

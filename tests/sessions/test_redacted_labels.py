@@ -78,3 +78,14 @@ def test_under_a_seal_they_are_given_back(tmp_path: Path) -> None:
     Session("s", place).label(title=f"Call {OTHER}")
     assert redactor.reveal(Session("s", place).title or "") == f"Call {OTHER}"
     assert SessionManager(place).list_sessions(title=OTHER) == ["s"]
+
+
+@pytest.mark.filterwarnings("ignore::smolagents_memory.MemoryLossWarning")
+def test_what_failed_finds_no_other_that_failed(tmp_path: Path) -> None:
+    def fails(text: str) -> list[Any]:
+        raise ValueError(text)
+
+    manager = SessionManager(Place(tmp_path, redact=Redactor(journal=True, also=[fails])))
+    manager.save_session(ObservedMemory("prompt"), "s", title="one", tags=["a"])
+    assert manager.list_sessions() == ["s"]
+    assert manager.list_sessions(title="two") == manager.list_sessions(tags=["b"]) == []
