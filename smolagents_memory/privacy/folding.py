@@ -19,7 +19,11 @@ _READ_AS = {
 }
 _SPACE_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 # one sign, an escape as JSON and Python write it (also within one another), the colours of a terminal
-_ODD = re.compile(rf"[{_SPACES}{_DASHES}{_NOTHING}\uff01-\uff5e]|(?<!\\)\\+[nrt\"']|\x1b\[[0-9;]{{0,16}}m")
+# (all of it begins with one of a set of signs, for which a text is searched quickly)
+_ODD = re.compile(
+    rf"[{_SPACES}{_DASHES}{_NOTHING}\uff01-\uff5e\\\x1b]"
+    r"(?:(?<![\\\x1b])|(?<=(?<!\\)\\)\\*[nrt\"']|(?<=\x1b)\[[0-9;]{0,16}m)"
+)
 
 
 @dataclass(frozen=True)

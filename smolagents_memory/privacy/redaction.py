@@ -189,7 +189,7 @@ class Redactor:
         read = folded(text)
         scan, as_it_is = Scan(read.text), Scan(text)
         own = [(*read.span(*span), each.name) for each in self._own for span in each.spans(scan)]
-        if read.text != text:  # what looks like an escape may be part of a password
+        if "\\" in text and read.text != text:  # what looks like an escape may be part of a password
             rest = ((*span, each.name) for each in self._own if each.also_as_written for span in each.spans(as_it_is))
             own += _beside(own, rest)
         for start, end, name in own:
