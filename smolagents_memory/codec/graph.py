@@ -112,7 +112,7 @@ class Encoder:
         finally:
             self._name = around
 
-    def _key(self, key: Any, depth: int) -> Node:
+    def key(self, key: Any, depth: int) -> Node:
         """The node for the key of an entry: it is a name itself."""
         around, self._name = self._name, ""
         try:
@@ -154,7 +154,7 @@ class Encoder:
                     node[key] = self.entry(key, item, depth)
             else:
                 node[TAG] = "dict"
-                node["v"] = [[self._key(key, depth), self.entry(key, item, depth)] for key, item in entries]
+                node["v"] = [[self.key(key, depth), self.entry(key, item, depth)] for key, item in entries]
             return node
         self._tagged(value, depth, node)
         if seen[2] is None and not self._can_be_shared(value):

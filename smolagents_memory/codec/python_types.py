@@ -45,7 +45,7 @@ def _write_set(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
 
 
 def _write_pairs(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    return {"v": [_items(encoder, pair, depth) for pair in list(value.items())]}
+    return {"v": [[encoder.key(key, depth), encoder.entry(key, item, depth)] for key, item in list(value.items())]}
 
 
 def _write_defaultdict(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 import pytest
@@ -88,6 +89,9 @@ def test_what_stands_for_a_secret_is_left_alone(text: str) -> None:
         {"token": bytearray(b"k9Xw2PqL7vTz")},
         {"password": f"ann.lee@example.com {SECRET}"},
         {"n": 6, "password": [SECRET]},
+        {"of": OrderedDict(password=SECRET)},
+        {"of": defaultdict(list, password=[SECRET])},
+        {"password": deque([SECRET])},
         {"password": "k9 Xw2PqL7v'Tz`\"z4"},
     ],
 )
