@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from smolagents_memory._errors import DecodeError, OversizedError
 from smolagents_memory.codec.allowance import allowance_of
@@ -21,6 +21,7 @@ from smolagents_memory.codec.keys import Weights, check_hashes, compared, is_sim
 from smolagents_memory.codec.later import Later, NotYet, really
 from smolagents_memory.codec.scrubbing import WITHHELD, without_texts
 from smolagents_memory.codec.slots import put
+from smolagents_memory.privacy.randomness import tells_of_secrets
 
 
 Node = Any  # plain JSON
@@ -28,8 +29,10 @@ TAG = "$"
 _DEEP = 48
 _JSON_INT = 2**53
 _NAMES = 64  # characters of names
+_KEY: Any = object()
 _LIGHT = 64  # parts of a key that are hashed in no time
 
+Written = TypeVar("Written")
 Write = Callable[["Encoder", Any, int], dict[str, Node]]
 Read = Callable[["Decoder", dict[str, Any], Callable[[Any], Any]], Any]
 
@@ -103,20 +106,23 @@ class Encoder:
 
     def entry(self, name: Any, value: Any, depth: int) -> Node:
         """The node for a value that stands under a name, which may say what it and all in it is."""
-        if self._scrubber is None or type(name) is not str:
-            return self.node(value, depth + 1)
-        around = self._name
-        self._name = f"{around} {name}"[-_NAMES:].lstrip()
-        try:
-            return self.node(value, depth + 1)
-        finally:
-            self._name = around
+        plain = self._scrubber is None or type(name) is not str
+        return self.node(value, depth + 1) if plain else self.under(name, lambda: self.node(value, depth + 1))
 
     def key(self, key: Any, depth: int) -> Node:
-        """The node for the key of an entry: it is a name itself."""
-        around, self._name = self._name, ""
+        """The node for the key of an entry; names around it may say that it is a secret itself."""
+        plain = self._scrubber is None
+        return self.node(key, depth + 1) if plain else self.under(_KEY, lambda: self.node(key, depth + 1))
+
+    def under(self, name: Any, write: Callable[[], Written]) -> Written:
+        """What is written under a name, or is one itself."""
+        around = self._name
+        if name is _KEY:
+            self._name = f"{around} of" if tells_of_secrets(around) else ""
+        elif type(name) is str:
+            self._name = f"{around} {name}"[-_NAMES:].lstrip()
         try:
-            return self.node(key, depth + 1)
+            return write()
         finally:
             self._name = around
 
@@ -136,7 +142,7 @@ class Encoder:
         return text if odd is None else {TAG: "str", **self.blobs.node(odd)}
 
     def _is_plain(self, key: str) -> bool:
-        return is_plain(key) and (self._scrubber is None or self._scrubber.text(key) == key)
+        return is_plain(key) and (self._scrubber is None or self.under(_KEY, lambda: self._scrub(key)) == key)
 
     def _fresh(self, value: Any, depth: int, seen: list[Any]) -> Node:
         kind = type(value)

@@ -19,7 +19,10 @@ from smolagents_memory.stores.records import KINDS, ORIGINS, Record
 Given = TypeVar("Given")
 _LISTS = ("made_of", "tools", "sources", "replaces")  # of names, given in any way
 _OWN_WORDS = {"kind": frozenset(KINDS), "origin": frozenset(ORIGINS)}  # by field: no redactor is asked about them
-_OF_FILTERS = frozenset(Record.__dataclass_fields__)
+_OPERATORS = frozenset(
+    ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists", "$and", "$or", "$not")
+)
+_OF_FILTERS = _OPERATORS | frozenset(Record.__dataclass_fields__)
 _OWN_KEY = re.compile(r"[md]-[0-9a-f]{16}(-\d{1,10})?")  # made of a text that was redacted already
 
 
@@ -112,10 +115,10 @@ class _Words:
         self._scrubber, self.failed = scrubber, False
 
     def text(self, text: str) -> str:
-        return text if text[:1] == "$" or text in _OF_FILTERS else self._noted(text, self._scrubber.text(text))
+        return text if text in _OF_FILTERS else self._noted(text, self._scrubber.text(text))
 
     def under(self, name: str, text: str) -> str:
-        own = any(text in _OWN_WORDS.get(each, ()) for each in name.split())
+        own = text in _OPERATORS or any(text in _OWN_WORDS.get(each, ()) for each in name.split())
         return text if own else self._noted(text, self._scrubber.under(name, text))
 
     def _noted(self, text: str, said: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from smolagents_memory.privacy.scanning import Scan
@@ -68,6 +69,7 @@ def secrets_in(scan: Scan) -> Iterator[tuple[int, int]]:
                         yield start, end
 
 
+@lru_cache(4096)
 def tells_of_secrets(name: str) -> bool:
     """Whether a name, or one around it, says that what stands under it is a secret.
 

@@ -60,6 +60,7 @@ def test_the_package_s_own_words_are_not_redacted(redact: Any) -> None:
         memory.count(where={"kind": "failure"}) == memory.count(where={"$or": [{"kind": {"$in": ["failure"]}}]}) == 1
     )
     assert memory.count(where={"kind": "fact"}) == 1
+    assert memory.count(where={"token": {"$exists": False}}) == 2
 
 
 def test_a_function_is_asked_once_for_a_text() -> None:

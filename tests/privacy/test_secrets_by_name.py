@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
 import pytest
@@ -92,6 +92,8 @@ def test_what_stands_for_a_secret_is_left_alone(text: str) -> None:
         {"of": OrderedDict(password=SECRET)},
         {"of": defaultdict(list, password=[SECRET])},
         {"password": deque([SECRET])},
+        {"tokens": {SECRET: "ann"}},
+        {"tokens": Counter([SECRET])},
         {"password": "k9 Xw2PqL7v'Tz`\"z4"},
     ],
 )
@@ -102,6 +104,15 @@ def test_a_name_says_what_all_under_it_is(meta: dict[Any, Any]) -> None:
     kept = str([store.get("v"), [hit.meta for hit in store.search("text")]])
     assert "Xw2PqL7v" not in kept
     assert PLACEHOLDER.search(kept)
+
+
+def test_a_column_of_a_frame_has_a_name() -> None:
+    pandas = pytest.importorskip("pandas")
+    store: SqliteStore[Any] = SqliteStore(Place(redact=True))
+    store.add("v", pandas.DataFrame({"password": [SECRET], "note": ["k9Xw2PqL7vTq"]}))
+    kept: Any = store.get("v")
+    assert PLACEHOLDER.fullmatch(kept["password"][0])
+    assert kept["note"][0] == "k9Xw2PqL7vTq"
 
 
 def test_a_very_deep_value_stands_under_its_name_too() -> None:
