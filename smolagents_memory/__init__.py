@@ -65,7 +65,7 @@ _HOMES = {
     "people.persons": "People",
     "people.whose": "Person",
     "privacy.masters": "Master",
-    "privacy.recognisers": "Recogniser",
+    "privacy.recogniser": "Recogniser",
     "privacy.redaction": "Redactor",
     "privacy.sealing": "Seal",
     "search.embedders": "CallableEmbedder ChromaEmbedder OpenAIEmbedder SentenceTransformerEmbedder",

@@ -196,7 +196,7 @@ from smolagents_memory.people.whose import (
 from smolagents_memory.privacy.masters import (
     Master as Master,
 )
-from smolagents_memory.privacy.recognisers import (
+from smolagents_memory.privacy.recogniser import (
     Recogniser as Recogniser,
 )
 from smolagents_memory.privacy.redaction import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from smolagents_memory.codec.frame_columns import check_distinct, read_cells, read_column, take_rows
@@ -114,7 +115,10 @@ def _write_frame(encoder: Encoder, frame: Any, depth: int) -> dict[str, Node]:
     return {
         "columns": encoder.node(frame.columns, depth + 1),
         "index": encoder.node(frame.index, depth + 1),
-        "v": [_write_column(encoder, frame.iloc[:, at], depth) for at in range(frame.shape[1])],
+        "v": [
+            encoder.under(name, partial(_write_column, encoder, frame.iloc[:, at], depth))
+            for at, name in enumerate(frame.columns)
+        ],
     }
 
 

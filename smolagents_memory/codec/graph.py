@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from smolagents_memory._errors import DecodeError, OversizedError
 from smolagents_memory.codec.allowance import allowance_of
@@ -21,15 +21,18 @@ from smolagents_memory.codec.keys import Weights, check_hashes, compared, is_sim
 from smolagents_memory.codec.later import Later, NotYet, really
 from smolagents_memory.codec.scrubbing import WITHHELD, without_texts
 from smolagents_memory.codec.slots import put
-from smolagents_memory.privacy.scrubbers import Scrubber
+from smolagents_memory.privacy.randomness import tells_of_secrets
 
 
 Node = Any  # plain JSON
 TAG = "$"
 _DEEP = 48
 _JSON_INT = 2**53
+_NAMES = 64  # characters of names
+_KEY: Any = object()
 _LIGHT = 64  # parts of a key that are hashed in no time
 
+Written = TypeVar("Written")
 Write = Callable[["Encoder", Any, int], dict[str, Node]]
 Read = Callable[["Decoder", dict[str, Any], Callable[[Any], Any]], Any]
 
@@ -58,18 +61,19 @@ class Encoder:
         self._not_kept = not_kept
         self._seen: dict[int, list[Any]] = {}  # id of a value → [the value (kept alive), its node, its label]
         self._labels = 0
-        self._deep: deque[tuple[Any, list[Any]]] = deque()
+        self._deep: deque[tuple[Any, list[Any], str]] = deque()
+        self._name = ""  # under which a value stands, behind those around it
 
     def encode(self, value: Any) -> Node:
         """The node for `value`."""
         self._seen.clear()
-        self._labels = 0
+        self._labels, self._name = 0, ""
         root = self.node(value, 0)
         if not self._labels:
             return root
         more: list[Any] = []
         while self._deep:
-            deep, seen = self._deep.popleft()
+            deep, seen, self._name = self._deep.popleft()
             more.append([seen[2], self._fresh(deep, 0, seen)])
         labelled = {id(node): label for _, node, label in self._seen.values() if label is not None}
         for entry in more:
@@ -96,29 +100,49 @@ class Encoder:
         seen = self._seen[id(value)] = [value, None, None]
         if depth >= _DEEP and not isinstance(value, (bytes, bytearray)):
             seen[2] = self._labels = self._labels + 1
-            self._deep.append((value, seen))
+            self._deep.append((value, seen, self._name))
             return {TAG: "ref", "n": seen[2]}
         return self._fresh(value, depth, seen)
 
     def entry(self, name: Any, value: Any, depth: int) -> Node:
-        """The node for a value that stands under a name, which may say what it is."""
-        if self._scrubber is None or type(value) is not str or type(name) is not str:
-            return self.node(value, depth + 1)
-        return self._text(value, self._scrubber.under(name, value))
+        """The node for a value that stands under a name, which may say what it and all in it is."""
+        plain = self._scrubber is None or type(name) is not str
+        return self.node(value, depth + 1) if plain else self.under(name, lambda: self.node(value, depth + 1))
 
-    def _text(self, text: str, scrubbed: str | None = None) -> Node:
-        if self._scrubber is not None:
-            scrubbed = self._scrubber.text(text) if scrubbed is None else scrubbed
-            if scrubbed != text:
-                self.scrubbed += 1
-                if self.whole:
-                    return self._not_kept(text, WITHHELD)
-                text = scrubbed
+    def key(self, key: Any, depth: int) -> Node:
+        """The node for the key of an entry; names around it may say that it is a secret itself."""
+        plain = self._scrubber is None
+        return self.node(key, depth + 1) if plain else self.under(_KEY, lambda: self.node(key, depth + 1))
+
+    def under(self, name: Any, write: Callable[[], Written]) -> Written:
+        """What is written under a name, or is one itself."""
+        around = self._name
+        if name is _KEY:
+            self._name = f"{around} of" if tells_of_secrets(around) else ""
+        elif type(name) is str:
+            self._name = f"{around} {name}"[-_NAMES:].lstrip()
+        try:
+            return write()
+        finally:
+            self._name = around
+
+    def _scrub(self, text: str) -> str:
+        if self._scrubber is None:
+            return text
+        return self._scrubber.under(self._name, text) if self._name else self._scrubber.text(text)
+
+    def _text(self, text: str) -> Node:
+        scrubbed = self._scrub(text)
+        if scrubbed != text:
+            self.scrubbed += 1
+            if self.whole:
+                return self._not_kept(text, WITHHELD)
+            text = scrubbed
         odd = None if is_plain(text) else text.encode("utf-8", "surrogatepass")
         return text if odd is None else {TAG: "str", **self.blobs.node(odd)}
 
     def _is_plain(self, key: str) -> bool:
-        return is_plain(key) and (self._scrubber is None or self._scrubber.text(key) == key)
+        return is_plain(key) and (self._scrubber is None or self.under(_KEY, lambda: self._scrub(key)) == key)
 
     def _fresh(self, value: Any, depth: int, seen: list[Any]) -> Node:
         kind = type(value)
@@ -136,7 +160,7 @@ class Encoder:
                     node[key] = self.entry(key, item, depth)
             else:
                 node[TAG] = "dict"
-                node["v"] = [[self.node(key, depth + 1), self.entry(key, item, depth)] for key, item in entries]
+                node["v"] = [[self.key(key, depth), self.entry(key, item, depth)] for key, item in entries]
             return node
         self._tagged(value, depth, node)
         if seen[2] is None and not self._can_be_shared(value):
@@ -153,7 +177,7 @@ class Encoder:
     def _tagged(self, value: Any, depth: int, node: dict[str, Node]) -> None:
         before = len(self._seen)
         try:
-            written = value if self._scrubber is None else self._scrubbed(value, self._scrubber)
+            written = value if self._scrubber is None else self._scrubbed(value)
             found = self._writers(written)
             if found is None:
                 node.update(self._not_kept(value, ""))
@@ -171,8 +195,8 @@ class Encoder:
             node["detail"] = ""  # it shows what is in the value, cut short
         self.losses.append(str(node.get("type", type(value).__name__)))
 
-    def _scrubbed(self, value: Any, scrubber: Scrubber) -> Any:
-        scrubbed = without_texts(value, scrubber.text)
+    def _scrubbed(self, value: Any) -> Any:
+        scrubbed = without_texts(value, self._scrub)
         if scrubbed is not value:
             self.scrubbed += 1
             if self.whole:

@@ -45,7 +45,7 @@ def _write_set(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
 
 
 def _write_pairs(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
-    return {"v": [_items(encoder, pair, depth) for pair in list(value.items())]}
+    return {"v": [[encoder.key(key, depth), encoder.entry(key, item, depth)] for key, item in list(value.items())]}
 
 
 def _write_defaultdict(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
@@ -71,7 +71,7 @@ def _write_datetime(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]
 
 def _write_timezone(encoder: Encoder, value: Any, depth: int) -> dict[str, Node]:
     offset, name = value.__getinitargs__()[0], value.__getinitargs__()[1:]
-    return {"v": offset.total_seconds(), **({"name": name[0]} if name else {})}
+    return {"v": offset.total_seconds(), **({"name": encoder.node(name[0], depth + 1)} if name else {})}
 
 
 def _zone_name(zone: zoneinfo.ZoneInfo) -> str:
@@ -166,7 +166,7 @@ def _read_datetime(decoder: Decoder, node: dict[str, Any], define: Define) -> An
 def _read_timezone(decoder: Decoder, node: dict[str, Any], define: Define) -> dt.timezone:
     offset = dt.timedelta(seconds=node["v"])
     if "name" in node:
-        return dt.timezone(offset, node["name"])
+        return dt.timezone(offset, of_kind(decoder.value(node["name"]), str))
     return dt.timezone.utc if not offset else dt.timezone(offset)
 
 

@@ -98,6 +98,15 @@ def journal_redaction(database: Database, session: str) -> Redaction | None:
     return Redaction(database, session, redactor, of=_OF_SESSION).load()
 
 
+def journal_wording(database: Database) -> Callable[[str, str], str] | None:
+    """How the journal of a session, by its name, says a text, for who looks through many; None where as it comes."""
+    redactor = database.place.redact
+    if redactor is None or not redactor.journal:
+        return None
+    key = redactor.key or place_key(database, make=False)
+    return lambda session, text: redactor.cleaned(text, naming(scope_key(key, session, _OF_SESSION)))
+
+
 def session_redaction(database: Database, session: str) -> Redaction | None:
     """The same for what is told of a session, whether or not its journal is redacted."""
     redactor = database.place.redact

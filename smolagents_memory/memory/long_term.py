@@ -164,7 +164,8 @@ class LongTerm:
 
     def remember_document(self, text: str, source: str) -> list[str]:
         """Keep a text in neighbouring parts, in the place of those of an earlier version: all of it, or nothing."""
-        text, source = self.said.text(text), self.said.text(source)  # before it is cut: a part may end anywhere
+        source = self.said.source(source, "written")
+        text = self.said.text(text)  # before it is cut: a part may end anywhere
         self.said.keep()
         parts, prefix, now = parts_of(text), f"d-{_digest(source)}-", self.clock()
         records = []
@@ -284,7 +285,8 @@ class LongTerm:
         """Delete what came from a source or tool, or one memory, and all that was made of it; the keys."""
         if (source is None) == (key is None) or not isinstance(source if key is None else key, str):
             raise UnsupportedValueError("name what is revoked: source=… (a source or a tool) or key=…; nothing was")
-        source, key = (None if each is None else self.said.key(each) for each in (source, key))
+        source = None if source is None else self.said.source(source, "deleted")
+        key = None if key is None else self.said.key(key)
         return self.forget(made_of(self.keeper.records(archived=None), source, key))
 
     def forget(self, keys: Sequence[str]) -> list[str]:

@@ -52,7 +52,7 @@ def is_iban(text: str) -> bool:
     >>> is_iban("GB82 WEST 1234 5698 7654 32"), is_iban("GB82 WEST 1234 5698 7654 33")
     (True, False)
     """
-    plain = "".join(text.split()).upper()
+    plain = "".join(text.replace("-", " ").split()).upper()
     if IBAN_LENGTHS.get(plain[:2]) != len(plain):
         return False
     return int("".join(str(int(each, 36)) for each in plain[4:] + plain[:4])) % 97 == 1
@@ -124,6 +124,8 @@ def is_ipv6(text: str) -> bool:
     groups = [group for group in text.split(":") if group]
     if found.is_loopback or found.is_unspecified or not any("0" <= each <= "9" for each in text):
         return False
+    if all(len(group) < 3 and group.isdecimal() for group in groups):
+        return False  # of the day, or of a clock that went wrong
     if "::" not in text:
         return not all(len(group) == 2 for group in groups)
     return len(groups) > 2 or (len(groups) > 1 and len(groups[0]) > 2) or "." in text

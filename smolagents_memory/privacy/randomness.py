@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from smolagents_memory.privacy.scanning import Scan
@@ -18,16 +19,25 @@ _NAMES = (
 _ALONE = {"pwd", "bearer"}  # which stand within other words
 _IN_A_WORD = re.compile(r"[A-Za-z0-9]")
 _GOES_ON = re.compile(r"(?!(?:s|es|en|e|Id)(?![A-Za-z0-9]))[A-Za-z0-9]")
+_ENDING = re.compile(r"[\w\-]{0,30}")
+_SPACE, _ANYTHING = re.compile(r"\s"), re.compile(r"\S{8,200}")
 _WINDOW = 90  # characters behind a name
 _TOKEN = re.compile(r"[A-Za-z0-9!#%*+\-_=?^~/.$&@|]{8,200}")
 _ASSIGNED = re.compile(
     r"[\w\-]{0,30}[\"'`\])]{0,2}[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}(?:[Bb]earer |[Bb]asic |[Tt]oken )?"
     r"(?:[\"'`]([^\"'`\s]{8,200})[\"'`]|([A-Za-z0-9!#%*+\-_=?^~/.$&@]{8,200})(?![A-Za-z0-9!#%*+\-_=?^~/.$&@(\[]))"
 )
-_PLACEHOLDER = re.compile(
-    r"^[<{\[($%]|\{\{|\$\{|%\(|your|example|xxxx|\*\*\*|\.\.\.|…|changeme|placeholder|dummy|redacted",
-    re.IGNORECASE,
+# what is put in when a program runs: a variable of a shell or a template, or what somebody is to fill in
+_VARIABLE = re.compile(
+    r"\$?\{\{[^}]{0,80}\}\}|\$?\{[^}]{0,80}\}|<[^>]{0,80}>|\[[^\]]{0,80}\]|\$?\([A-Za-z_. ]{0,80}\)"
+    r"|%\(\w{1,40}\)[sd]?|%[sd](?!\w)|%[A-Z_][A-Z0-9_]*%"
+    r"|\$(?:env:\w+|[A-Z_][A-Z0-9_]*|[a-z]+(?:[A-Z][a-z]+)+|[a-z]+(?:(?:_[a-z]+)+[0-9]*)?)(?![A-Za-z0-9])"
 )
+_WORD_FOR_ONE = re.compile(r"your|example|x{4,}|changeme|placeholder|dummy|redacted", re.IGNORECASE)
+_MASKED = re.compile(r"\*\*\*|\.\.\.|…|EXAMPLE(?:KEY)?$")
+_PART = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]*)[0-9]{0,4}")  # of a name that somebody made up
+_SEPARATOR = re.compile(r"[_\-./:,;=@ ]+")
+_NEXT_LINE = re.compile(r"[\"'`\])]{0,2}[ \t]{0,4}[:=][ \t]{0,4}\r?\n")  # a name that stands at the end of its own
 _OPTION = re.compile(r"&[\w.\-]{1,40}=")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _LOOKS_LIKE_A_NAME = re.compile(
@@ -59,9 +69,44 @@ def secrets_in(scan: Scan) -> Iterator[tuple[int, int]]:
                         yield start, end
 
 
+@lru_cache(4096)
+def tells_of_secrets(name: str) -> bool:
+    """Whether a name, or one around it, says that what stands under it is a secret.
+
+    >>> [tells_of_secrets(each) for each in ("db passwords", "api/token", "tokenizer", "name")]
+    [True, True, False, False]
+    """
+    return not all(map(_GOES_ON.match, _behind_names(name)))
+
+
+def _behind_names(name: str) -> list[str]:
+    """What follows in a name on each word for a secret."""
+    small = name.lower()
+    ends = ((small.rfind(each), each) for each in _NAMES if each in small)
+    return [
+        small[at + len(each) :] for at, each in ends if each not in _ALONE or not _IN_A_WORD.match(small[:at][-1:])
+    ]
+
+
+def secrets_under(name: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where they stand in what stands under a name in a mapping; names around it are before the name."""
+    behind = _behind_names(name)
+    whole = text.strip()
+    if any(map(_ENDING.fullmatch, behind)) and not _SPACE.search(whole):
+        if is_secret(whole):
+            at = text.index(whole)
+            yield at, at + len(whole)
+    elif any(not _GOES_ON.match(each) for each in behind):
+        for match in _ANYTHING.finditer(text):
+            start, end = _trimmed(text, *match.span())
+            if is_made_up(text[start:end], strictly=True):
+                yield start, end
+
+
 def _told(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
     """The longer words of a sentence, or of the row of a table, and whether each is one."""
-    line = text.find("\n", at, at + _WINDOW)
+    begun = _NEXT_LINE.match(text, at)
+    line = text.find("\n", begun.end() if begun else at, at + _WINDOW)
     until = line if line >= 0 else at + _WINDOW
     for match in _TOKEN.finditer(text, at, until):
         start, end = match.span()
@@ -84,8 +129,20 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether it stands for what somebody is to put there."""
-    return bool(_PLACEHOLDER.search(text)) or len(set(text)) < 4
+    """Whether it stands for what somebody is to put there, and nothing beside it was made by chance.
+
+    >>> [is_placeholder(each) for each in ("${DB_PASSWORD}", "your_key_1", "$k9Xw2PqL7vTz", "MyExample9k2x")]
+    [True, True, False, False]
+    """
+    if _MASKED.search(text) or len(set(text)) < 4:
+        return True
+    rest = _WORD_FOR_ONE.sub("", _VARIABLE.sub("", text))
+    return rest != text and all(map(_PART.fullmatch, _SEPARATOR.split(rest)))
+
+
+def is_password(text: str) -> bool:
+    """Whether it can be the password of a URL, which may be `1111`."""
+    return not is_placeholder(text) or text.isdecimal()
 
 
 def is_token(text: str) -> bool:

@@ -6,19 +6,20 @@ import hashlib
 import hmac
 import re
 import secrets
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smolagents_memory._brief import brief
-from smolagents_memory._errors import PlaceError
+from smolagents_memory._errors import PlaceError, UnsupportedValueError
 from smolagents_memory._log import warn_of_loss
+from smolagents_memory.privacy.folding import folded
 from smolagents_memory.privacy.scanning import KIND, Scan
 
 
 if TYPE_CHECKING:
-    from smolagents_memory.privacy.recognisers import Recogniser
+    from smolagents_memory.privacy.recogniser import Recogniser
 
 
 FAILED = "[REDACTION FAILED]"
@@ -26,7 +27,8 @@ PLACEHOLDER = re.compile(rf"\[(?:{KIND.pattern}_[0-9a-f]{{8}}|REDACTION FAILED)\
 _NUMBERS = frozenset({"PHONE", "IBAN", "CARD", "UK_NHS", "DE_TAX_ID", "DE_SVNR"})  # the same however they are spaced
 _BOUND = 1000  # scopes and sessions of which a redactor can give back what it took out
 _PASSES = 10  # what was taken out may have hidden what stands beside it
-_NAME = re.compile(r"[\w.\- ]{1,64}")  # of an entry, which may say what its value is
+_NOT_IN_A_NAME = re.compile(r"[\s\"'`\\]+")  # of an entry, which may say what its value is
+_LONGEST_NAME = 64
 _LONGEST = 1000  # characters of a value that is looked at together with its name
 _SPACING = re.compile(r"[\s.\-/()]+")
 
@@ -76,13 +78,17 @@ class Redactor:
         also: Iterable[Recogniser | Hook] = (),
         key: bytes | None = None,
     ) -> None:
-        from smolagents_memory.privacy.recognisers import RECOGNISERS, Recogniser  # hundreds of patterns: when needed
+        from smolagents_memory.privacy.recogniser import Recogniser
+        from smolagents_memory.privacy.recognisers import RECOGNISERS  # hundreds of patterns: when needed
 
         if key is not None and (not isinstance(key, bytes) or len(key) < 16):
             raise ValueError("a key for placeholders is at least 16 secret bytes, such as secrets.token_bytes(32)")
         table = tuple(RECOGNISERS if recognisers is None else recognisers)
         more = list(also)
         self._recognisers = _chosen([*table, *(each for each in more if isinstance(each, Recogniser))], kinds)
+        package = set(map(id, RECOGNISERS))
+        self._own = [each for each in self._recognisers if id(each) in package]
+        self._others = [each for each in self._recognisers if id(each) not in package]  # which read a text as it is
         self._hooks: list[Hook] = [each for each in more if not isinstance(each, Recogniser)]
         for each in self._hooks:
             if not callable(each):
@@ -115,18 +121,20 @@ class Redactor:
         >>> Redactor(also=[lambda text: [("PERSON", 0, 3)]]).find("Ann is here.")
         [Found(kind='PERSON', start=0, end=3, value='Ann')]
         """
-        text = str.__str__(text)
+        text = _text(text)
         return _joined(text, _without_placeholders(text, self._candidates(text)))
 
     def redact(self, text: str, scope: str | None = None) -> str:
-        """The text with a placeholder for each thing that was found. Never raises: of what fails nothing is left."""
-        return self.cleaned(text, naming(scope_key(self.own_key, scope or "")))
+        """The text with a placeholder for each thing that was found. Of a text on which a function fails nothing is
+        left, and nothing is raised; what is no text raises UnsupportedValueError."""
+        return self.cleaned(_text(text), naming(scope_key(self.own_key, scope or "")))
 
     def reveal(self, text: str) -> str:
         """The text with the values of the placeholders in it, as the sealed places that this redactor was given to
         have kept them. Without a seal nothing is kept: PlaceError."""
         if not self._bound:
             raise PlaceError(_ONE_WAY)
+        text = _text(text)
         for reveal in list(self._bound.values()):
             text = reveal(text)
         return text
@@ -156,22 +164,38 @@ class Redactor:
     def cleaned_under(self, name: str, text: str, named: Named) -> str:
         """The same of what stands under a name in a mapping: `{"api_key": …}` says what it is as a text would."""
         cleaned = self.cleaned(text, named)
-        plain = cleaned == text and len(text) <= _LONGEST and '"' not in text and bool(_NAME.fullmatch(name))
-        if not plain or cleaned.isspace() or not cleaned:
+        if len(text) > _LONGEST or cleaned == FAILED or cleaned.isspace() or not cleaned:
             return cleaned
+        name = _NOT_IN_A_NAME.sub(" ", name)[-_LONGEST_NAME:]
+        for _ in range(_PASSES):
+            try:
+                found = self._found_under(name, cleaned)
+            except Exception as error:  # noqa: BLE001 — as above
+                return _failed(error)
+            if not found:
+                break
+            cleaned = _replaced(cleaned, found, named)
+        return cleaned
+
+    def _found_under(self, name: str, text: str) -> list[Found]:
         said = f'{name}="'
-        try:
-            found = self.find(f'{said}{text}"')
-        except Exception as error:  # noqa: BLE001 — as above
-            return _failed(error)
         at, end = len(said), len(said) + len(text)
-        inside = [(max(each.start, at) - at, min(each.end, end) - at, each.kind) for each in found if each.end > at]
-        return _replaced(text, [Found(k, a, b, text[a:b]) for a, b, k in inside if a < b], named)
+        read = [(max(each.start, at) - at, min(each.end, end) - at, each.kind) for each in self.find(f'{said}{text}"')]
+        under = [(*span, each.name) for each in self._recognisers for span in each.under(name, text)]
+        found = [Found(kind, start, end, text[start:end]) for start, end, kind in (*read, *under) if start < end]
+        return _joined(text, _without_placeholders(text, found))
 
     def _candidates(self, text: str) -> Iterator[Found]:
-        scan = Scan(text)
-        for each in self._recognisers:
-            for start, end in each.spans(scan):
+        read = folded(text)
+        scan, as_it_is = Scan(read.text), Scan(text)
+        own = [(*read.span(*span), each.name) for each in self._own for span in each.spans(scan)]
+        if "\\" in text and read.text != text:  # what looks like an escape may be part of a password
+            rest = ((*span, each.name) for each in self._own if each.also_as_written for span in each.spans(as_it_is))
+            own += _beside(own, rest)
+        for start, end, name in own:
+            yield Found(name, start, end, text[start:end])
+        for each in self._others:
+            for start, end in each.spans(as_it_is):
                 yield Found(each.name, start, end, text[start:end])
         for hook in self._hooks:
             for told in hook(text):
@@ -196,6 +220,12 @@ class _Function(Redactor):
 
     def cleaned_under(self, name: str, text: str, named: Named) -> str:
         return self.cleaned(text, named)
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise UnsupportedValueError(f"a redactor takes a text, not a {type(given).__name__}: decode bytes before")
+    return str.__str__(given)
 
 
 _ONE_WAY = (
@@ -225,9 +255,10 @@ def naming(key: bytes) -> Named:
 
 
 def _spelled(found: Found) -> str:
+    read = folded(found.value).text
     if found.kind == "EMAIL":
-        return found.value.casefold()
-    return _SPACING.sub("", found.value).casefold() if found.kind in _NUMBERS else found.value
+        return read.casefold()
+    return _SPACING.sub("", read).casefold() if found.kind in _NUMBERS else read
 
 
 def _chosen(recognisers: Sequence[Recogniser], kinds: Iterable[str] | None) -> tuple[Recogniser, ...]:
@@ -271,6 +302,15 @@ def _without_placeholders(text: str, found: Iterable[Found]) -> list[Found]:
         parts.append((each.kind, at, each.end))
     told = [Found(kind, start, end, text[start:end]) for kind, start, end in parts if start < end]
     return [each for each in told if any(map(str.isalnum, each.value))]
+
+
+def _beside(there: list[tuple[int, int, str]], more: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Which of some more spans touch none of those that are there."""
+    starts, reach = [], [0]
+    for start, end, _ in sorted(there):
+        starts.append(start)
+        reach.append(max(reach[-1], end))
+    return [each for each in more if reach[bisect_left(starts, each[1])] <= each[0]]
 
 
 def _joined(text: str, found: list[Found]) -> list[Found]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 
-_E = r"(?![0-9A-Za-z_])"
+_E = r"(?![0-9A-Za-z]|_[0-9A-Za-z])"
 _W = r"[A-Za-z0-9_\-]"
 # services by the beginning of their tokens
 _SHAPES: dict[str, str] = {
@@ -50,6 +50,6 @@ _SHAPES: dict[str, str] = {
     "AGE-SECRET-KEY-1": r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
 }
 TOKENS = {
-    literal: re.compile(pattern if "." in literal else rf"(?<![0-9A-Za-z_\-]){pattern}")
+    literal: re.compile(pattern if "." in literal else rf"(?<![0-9A-Za-z])(?<![0-9A-Za-z][_\-]){pattern}")
     for literal, pattern in _SHAPES.items()
 }

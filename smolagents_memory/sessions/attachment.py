@@ -292,8 +292,10 @@ def describe_agent(agent: Any) -> dict[str, Any]:
 
 def store(session: Session, memory: AgentMemory, described: dict[str, Any], runtime: Runtime | None) -> None:
     """Make a session hold what a memory holds."""
-    position = directory.claim(session.database, session.session_id, described, take_over=False, given=session._given)
+    given, keep = session._as_written(session._given)
+    position = directory.claim(session.database, session.session_id, described, take_over=False, given=given)
     try:
+        keep()
         restored = session._read()
         journal = Journal(session.database, position, restored.runtime, fold)
         journal.adopt(restored)

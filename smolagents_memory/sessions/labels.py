@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from smolagents_memory._log import warn_of_loss
 from smolagents_memory.database.chain import verify
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import Envelope, envelope_of
+from smolagents_memory.database.redacting import journal_redaction
 from smolagents_memory.database.sealed import PERSON_OF_SESSION
+from smolagents_memory.privacy.redaction import FAILED
 from smolagents_memory.sessions import directory
 
 
@@ -69,10 +71,20 @@ class Labels:
         same["labels"] &= envelope.sealed is None or same["person"]
         return {column: value for column, value in columns.items() if not same[column]}
 
-    def fits(self, kept: Labels) -> bool:
-        """Whether a session that has these labels is looked for by the title and the tags here."""
+    def fits(self, kept: Labels, said: Callable[[str], str] | None = None) -> bool:
+        """Whether a session with these labels is looked for by the title and tags here, as they are or as it says."""
         titled = self.title is None or self.title.casefold() in (kept.title or "").casefold()
-        return titled and set(self.tags) <= set(kept.tags)
+        if titled and set(self.tags) <= set(kept.tags):
+            return True
+        reworded = self if said is None else self.said(said)
+        if said is None or FAILED in (reworded.title, *reworded.tags):
+            return False
+        return reworded.fits(Labels(None, kept.title, (*kept.tags, *map(said, kept.tags))))
+
+    def said(self, said: Callable[[str], str]) -> Labels:
+        """With another wording of the title and the tags."""
+        title = None if self.title is None else said(self.title)
+        return Labels(self.user, title, tuple(dict.fromkeys(map(said, self.tags))))
 
 
 def kept_labels(envelope: Envelope, row: Any) -> Labels:
@@ -151,6 +163,7 @@ class Labelled:
         ['trip']
         """
         asked = Labels.of(user, None if title is _AS_IT_IS else title, () if tags is _AS_IT_IS else tags)
+        asked, keep = self._as_written(asked)
         with self.database.writing() as connection:
             directory.find_to_write(connection, self.session_id)  # nobody else changes it meanwhile
             envelope = envelope_of(connection)
@@ -162,7 +175,13 @@ class Labelled:
                 kept.tags if tags is _AS_IT_IS else asked.tags,
             )
             directory.relabel(connection, row, new.changes(kept, envelope, self.session_id))
+        keep()
         self._given = Labels(self._given.user, new.title, new.tags)  # not what was given before, when it is attached
+
+    def _as_written(self, labels: Labels) -> tuple[Labels, Callable[[], object]]:
+        """Labels as the session keeps them, and what keeps what was taken out of them, once there is a session."""
+        redaction = journal_redaction(self.database, self.session_id) if labels.title or labels.tags else None
+        return (labels, lambda: None) if redaction is None else (labels.said(redaction.text), redaction.keep)
 
     def belongs_to(self, user: str) -> None:
         """It is this person's, as if it had been made with `user=`; another one's raises SessionConflictError."""

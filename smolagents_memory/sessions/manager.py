@@ -6,8 +6,9 @@ import datetime as dt
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from smolagents_memory.database.envelope import Envelope, envelope_of
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.owners import check_sessions
 from smolagents_memory.database.places import Durability, Place
+from smolagents_memory.database.redacting import journal_wording
 from smolagents_memory.database.sealed import PERSON_OF_SESSION
 from smolagents_memory.history.files import memory_of
 from smolagents_memory.search.purging import purge
@@ -121,18 +123,20 @@ class SessionManager:
         Those of one person alone (`user`), that have all of the `tags`, that have this in their `title` in any case.
         """
         wanted = Labels.of(user, title, tags)
+        said = journal_wording(self.database) if wanted.title or wanted.tags else None
         with self.database.reading() as connection:
             if wanted == Labels():
                 return directory.names(connection)
-            return sorted(directory.named(connection, (row.name for row, _ in _listed(connection, wanted))))
+            return sorted(directory.named(connection, (row.name for row, _ in _listed(connection, wanted, said))))
 
     def sessions(
         self, *, user: str | None = None, tags: Iterable[str] = (), title: str | None = None
     ) -> list[SessionInfo]:
         """What there is to know of every session, or of those that `list_sessions` names; the one used last first."""
         wanted = Labels.of(user, title, tags)
+        said = journal_wording(self.database) if wanted.title or wanted.tags else None
         with self.database.reading() as connection:
-            listed = _listed(connection, wanted)
+            listed = _listed(connection, wanted, said)
             found = _runs_of(connection, None if wanted == Labels() else [row.id for row, _ in listed])
             infos = []
             for row, labels in listed:
@@ -204,7 +208,9 @@ def _seconds(given: Any) -> float:
     return float(seconds)
 
 
-def _listed(connection: Connection, wanted: Labels) -> list[tuple[Any, Labels]]:
+def _listed(
+    connection: Connection, wanted: Labels, said: Callable[[str, str], str] | None
+) -> list[tuple[Any, Labels]]:
     """The rows of the sessions that are looked for, with their labels, the one that was used last first."""
     table, envelope = tables.sessions, envelope_of(connection)
     check_sessions(connection)
@@ -212,7 +218,11 @@ def _listed(connection: Connection, wanted: Labels) -> list[tuple[Any, Labels]]:
     if wanted.user is not None:
         mine = mine.where(table.c.person == envelope.name(wanted.user, PERSON_OF_SESSION))
     rows = [(row, kept_labels(envelope, row)) for row in connection.execute(mine)]
-    return [(row, labels) for row, labels in rows if wanted.fits(labels)]
+    if said is None:
+        return [(row, labels) for row, labels in rows if wanted.fits(labels)]
+    names = {row.name: name for row, _ in rows for name in directory.named(connection, [row.name])}
+    wording = {row.name: partial(said, names[row.name]) for row, _ in rows if row.name in names}
+    return [(row, labels) for row, labels in rows if wanted.fits(labels, wording.get(row.name))]
 
 
 def _runs_of(connection: Connection, sessions: list[int] | None) -> dict[int, list[Any]]:

@@ -113,13 +113,15 @@ class Session(Labelled):
         if self._attachment is not None:
             raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
         self._refuse_another_person()  # for which nobody need wait
-        claim = partial(directory.claim, take_over=take_over, given=self._given)
+        given, keep = self._as_written(self._given)
+        claim = partial(directory.claim, take_over=take_over, given=given)
         position = when_free(
             (self.database.place.key, self.session_id),
             lambda: claim(self.database, self.session_id, describe_agent(agent)),
             0 if take_over else wait,
         )
         try:
+            keep()
             restored = self._read()
             with free_for(agent, self):
                 self._attachment = Attachment(self, agent, position, restored)

@@ -17,6 +17,7 @@ REPLACES = "replaces"  # and in whose place it came, by key
 JOINED = "joined"  # and which say the same and are put away for it, by key
 REPEATED = "repeated"  # in the metadata of what was so often the same: how often, first and last
 OF_AGENTS = ("experience", "action", "failure", "outcome", "unsolved", "solution", "lesson")
+KINDS = ("memory", "document", *OF_AGENTS)  # which this package gives
 _COUNTED = {"times", "first", "last"}
 _JOINED = 1000  # keys that are kept of those
 _VOUCHED = ("user", "document", "import")  # who writes the same text vouches for it

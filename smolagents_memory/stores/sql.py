@@ -9,6 +9,7 @@ from typing import Any, Generic
 
 from sqlalchemy import ColumnElement, Connection
 
+from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.codec.plain_json import searchable
 from smolagents_memory.codec.values import scrubbed_value
 from smolagents_memory.database import tables
@@ -17,6 +18,7 @@ from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.places import Place
 from smolagents_memory.database.redacting import redaction_of
+from smolagents_memory.privacy.redaction import FAILED
 from smolagents_memory.search.full_text import full_text_of, state_of
 from smolagents_memory.search.lexical import Lexicon
 from smolagents_memory.search.words import query_words, words
@@ -84,7 +86,7 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
     def add_many(self, items: Iterable[Item[Value]]) -> int:
         """Add all or, when one is refused, none."""
         now = self._clock()
-        given = ([scrubbed_value(each, self.redaction) for each in item] for item in entries(items))
+        given = (self._redacted(*item) for item in entries(items))
         drafts = [
             Draft(Record(key, value, meta, created=now, touched=now), " ".join(words(searchable(value))))
             for key, value, meta in given
@@ -94,6 +96,13 @@ class SqlStore(MemoryStore[Value], Generic[Value]):
         if drafts:
             self.bank.put(drafts)
         return len(drafts)
+
+    def _redacted(self, key: str, value: Value, meta: Meta | None) -> list[Any]:
+        """One thing to keep, as it is written."""
+        named = scrubbed_value(key, self.redaction)
+        if named == FAILED != key:  # under which every other one that failed would be lost
+            raise UnsupportedValueError("a key could not be redacted (the warning says why); nothing was written")
+        return [named, scrubbed_value(value, self.redaction), scrubbed_value(meta, self.redaction)]
 
     def get(self, key: str) -> Value | None:
         record = self.bank.get(self._key(key))

@@ -17,7 +17,8 @@ from smolagents_memory._log import say_once, warn_of_loss
 from smolagents_memory.codec.blobs import Blobs
 from smolagents_memory.codec.graph import TAG, Node
 from smolagents_memory.codec.scrubbing import WITHHELD
-from smolagents_memory.codec.values import find_writer
+from smolagents_memory.codec.values import find_writer, new_encoder
+from smolagents_memory.privacy.randomness import tells_of_secrets
 from smolagents_memory.upstream import Namespace, namespace_of
 from smolagents_memory.variables.definitions import Definitions
 from smolagents_memory.variables.document import NamespaceEncoder, Part, closure, why_lost
@@ -29,6 +30,7 @@ from smolagents_memory.variables.watch import Watch, fingerprint, is_atom
 
 __all__ = ["ExecutorCapture", "RestoreReport", "fold", "restore_variables"]
 
+_HOLDERS = (list, tuple, dict, set, frozenset, bytes, bytearray)
 _SECTIONS = ("variables", "shared", "functions", "definitions", "imports", "overridden", "missing")
 
 
@@ -278,9 +280,16 @@ class ExecutorCapture:
 
 
 def holds_withheld(name: Any, value: Any, blobs: Blobs) -> bool:
-    """Whether the name of a text says that it is not kept."""
-    plain = blobs.scrubber is not None and type(name) is str and type(value) is str
-    return plain and blobs.scrubber.under(name, value) != value  # type: ignore[union-attr]
+    """Whether the name of a text, or of what holds some, says that it is not kept."""
+    if blobs.scrubber is None or type(name) is not str:
+        return False
+    if type(value) is str:
+        return blobs.scrubber.under(name, value) != value
+    if type(value) not in _HOLDERS or not tells_of_secrets(name):
+        return False
+    encoder = new_encoder(Blobs(blobs.scrubber))
+    encoder.encode({name: value})
+    return encoder.scrubbed > 0
 
 
 def warn_of_withheld(names: Iterable[str]) -> None:

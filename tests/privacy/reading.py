@@ -11,8 +11,13 @@ CORPUS = Path(__file__).parent / "corpus"
 MARKER = "␀"
 
 
+def unmarked(text: str) -> str:
+    """A text without the marker."""
+    return text.replace(MARKER, "")
+
+
 def rows(name: str) -> list[dict[str, Any]]:
-    text = (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").replace(MARKER, "")
+    text = unmarked((CORPUS / f"{name}.jsonl").read_text(encoding="utf-8"))
     return [json.loads(line) for line in text.split("\n") if line]
 
 

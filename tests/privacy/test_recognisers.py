@@ -106,7 +106,10 @@ BAITS = [
     "a@", "@", "aaaa@a.", "a@b.co ", "1 ", "1-", "12.", "+1", "+1 ", "(0", "0 1", "://a:", "://", "::", "f:", "1:",
     "-", BEGIN, f"{BEGIN}\nAA", BEGIN + "A" * 60, "eyJaaaaaaaa.", "eyJaaaaaaaa.aaaa.", "token=", "token aB3", "a:",
     "password: aB3$xY", "DE1234 ", "GB29 NWBK ", "A1", "a", "0", "1234 ", "4111 ", "010-", "000-", "[EMAIL_12345678]",
-    "[EMAIL_", "tel 1", "x" * 63 + "@", "1.1.1.1", 'secret="', ".Gaaaaa.", "M" * 24 + ".G", "İ", "가", "\n",
+    "[EMAIL_", "tel 1", "x" * 63 + "@", "1.1.1.1", 'secret="', ".Gaaaaa.", "M" * 24 + ".G", "İ", "가",
+    'password="your' + "A-" * 60 + '!" ',
+    "\\", "\\n", '\\"', "\u200b", "\u00a0", "\x1b[", "_1", "_a@b.co_", "2027 4111 ", "2001:db8:",
+    f"{BEGIN}\n> AAAAAAAAAAAAAAAA\n", "\n",
     *TOKENS, *_NAMES,
 ]  # fmt: skip
 

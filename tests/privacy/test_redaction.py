@@ -56,9 +56,8 @@ ROWS = positives()
 pieces = st.one_of(
     st.sampled_from([row["text"] for row in ROWS]),
     st.sampled_from([value["value"] for row in ROWS for value in row["values"]]),
-    st.sampled_from(
-        ["[EMAIL_12345678]", FAILED, "[", "]", "_", "@", ".", "-", " ", "\n", "password: ", "0", "İ", "\ud800"]
-    ),
+    st.sampled_from(["[EMAIL_12345678]", FAILED, "password: ", "\ud800", "\\n", '\\"', "\x1b[0m"]),
+    st.sampled_from("[]_@.- \n0İ\u200b\u00a0＠\\"),
     st.text(max_size=8),
 )
 texts = st.lists(pieces, max_size=6).map("".join)
@@ -502,9 +501,10 @@ def test_steps_in_which_there_is_nothing_are_left_the_very_same() -> None:
 def test_what_is_restored_is_the_redacted_text_and_variables_that_held_it_are_named_as_lost(tmp_path: Path) -> None:
     place = Place(tmp_path, redact=Redactor(journal=True))
     lines = f"x = '{MAIL}'\ny = [3]\nz = {{'a': ['{MAIL}']}}\nb = b'{MAIL}'\npassword = 'vN3xQ8rT2mK7wL5z'"
+    lines += "\ntokens = [password]"
     script = [code(f"{lines}\ndef f():\n    return '{MAIL}'"), code("final_answer(y)")]
     agent = CodeAgent([], ScriptedModel(script), verbosity_level=0)
-    lost = pytest.warns(MemoryLossWarning, match="holds what is redacted: b, f, password, x, z")
+    lost = pytest.warns(MemoryLossWarning, match="holds what is redacted: b, f, password, tokens, x, z")
     with lost, Session("s", place).attach(agent) as session:
         session.run(f"Ask {OTHER}.")
     again = CodeAgent([], ScriptedModel([code("final_answer([*y, 'x' in globals()])")]), verbosity_level=0)
@@ -515,9 +515,9 @@ def test_what_is_restored_is_the_redacted_text_and_variables_that_held_it_are_na
     try:
         assert again.memory.steps[0].task.startswith("Ask [EMAIL_")
         assert "y" in again.python_executor.state
-        assert not {"x", "z", "b", "f", "password"} & set(again.python_executor.state)
+        assert not {"x", "z", "b", "f", "password", "tokens"} & set(again.python_executor.state)
         missing = restored._attachment.report.missing  # type: ignore[union-attr]
-        assert set(missing) == {"x", "z", "b", "f", "password"}
+        assert set(missing) == {"x", "z", "b", "f", "password", "tokens"}
         assert OTHER not in str(missing)
     finally:
         restored.detach()
