@@ -103,7 +103,7 @@ class Holdings:
 
     def join(self, keys: Iterable[str]) -> str:
         """Make one of memories that say the same in other words, as `consolidate` does; the key of what stays."""
-        return self.long_term.join(list(keys))
+        return self.long_term.join(keys)
 
     def separate(self, key: str) -> list[str]:
         """Bring back what was put away for a memory by `consolidate` or `join`; the keys."""
