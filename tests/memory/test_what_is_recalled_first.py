@@ -42,14 +42,13 @@ def test_of_two_that_conflict_the_later_is_first_however_many_are_asked_for(memo
 
 
 @pytest.mark.parametrize("where", [None, {"kind": "memory"}])
-@pytest.mark.parametrize("kept", [{}, {"long_term": InMemoryStore()}])
-def test_what_is_not_relevant_takes_the_place_of_nothing_that_is(kept, where):
+@pytest.mark.parametrize("in_a_store", [False, True])
+def test_what_is_not_relevant_takes_the_place_of_nothing_that_is(in_a_store, where):
+    kept: dict[str, Any] = {"long_term": InMemoryStore()} if in_a_store else {}
     with EnhancedAgentMemory(vector=False, **kept) as memory:
         memory.remember_many(OTHERS)
         memory.remember("Ships pass under the bridge.", importance=8)
-        answer = (
-            "The committee chose teal as its colour, and said so, after a long debate, to all newspapers of the town."
-        )
+        answer = "The committee chose teal as its colour, and said so, after a long debate, to each newspaper of it."
         memory.remember(answer, importance=0.1)
         asked = "committee colour bridge"
         assert [hit.relevance >= 0.3 for hit in memory.recall(asked, 2)] == [False, True]
