@@ -36,6 +36,7 @@ from smolagents_memory.stores.rows import (
 
 _items = tables.items.c
 _ONE = update(tables.items).where(_items.id == bindparam("target"))
+_SAYING = _ONE.values({name: bindparam(name) for name in ("form", "value", "meta", "made_of")})
 _TOUCH = (
     update(tables.items)
     .where(_items.scope_id == bindparam("scope"), _items.key == bindparam("name"))
@@ -113,11 +114,10 @@ class Bank(BankReader):
         It is what has this source and a key that begins so.
         """
         with writing_memories(self.database) as connection:
-            scope = self._scope_for_writing(connection)
-            before = self.of_source(connection, scope, source)
+            before = self.of_source(connection, self._scope_for_writing(connection), source)
             keys = {draft.record.key for draft in drafts}
             gone = [each for each in before if each.key.startswith(prefix) and each.key not in keys]
-            self._delete(connection, scope, gone)
+            self._delete_alone(connection, self._kin(connection), gone)
             self._put(connection, drafts, embedder)
             return [record.key for record in gone]
 
@@ -153,12 +153,11 @@ class Bank(BankReader):
 
     def _write_changed(self, connection: Connection, scope: int, kin: Kin) -> None:
         """What is said of memories otherwise, because of what became of others."""
-        changed = list(kin.changed.values())
+        changed, envelope = list(kin.changed.values()), envelope_of(connection)
         changing(connection, scope, [record.id for record in changed])
         change_labels(connection, scope, [(record.id, kin.was[record.key], record) for record in changed])
-        envelope = envelope_of(connection)
-        for record in changed:
-            connection.execute(_ONE.values(contents(envelope, record, self.name)), {"target": record.id})
+        if rows := [{"target": record.id, **contents(envelope, record, self.name)} for record in changed]:
+            connection.execute(_SAYING, rows)
 
     def _write(
         self, connection: Connection, scope: int, drafts: list[Draft], there: dict[str, Record], embedder: str | None
@@ -239,11 +238,7 @@ class Bank(BankReader):
         with writing_memories(self.database) as connection:
             kin = self._kin(connection)
             found = list(kin.get([*kin.with_joined(keys), *alone]).values())
-            if found:
-                scope, back = self._scope_for_writing(connection), kin.leave(record.key for record in found)
-                self._write_changed(connection, scope, kin)
-                self._restore(connection, [kin.was[key].id for key in back])
-                self._delete(connection, scope, found)
+            self._delete_alone(connection, kin, found)
             return found
 
     def reword(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
@@ -333,8 +328,10 @@ class Bank(BankReader):
             if kin.changed:
                 scope = self._scope_for_writing(connection)
                 self._write_changed(connection, scope, kin)
-                self._put_away(connection, scope, [kin.was[key].id for key in done.away], at)
-                self._restore(connection, [kin.was[key].id for key in done.back])
+                if done.away:
+                    self._put_away(connection, scope, [kin.was[key].id for key in done.away], at)
+                if done.back:
+                    self._restore(connection, [kin.was[key].id for key in done.back])
             return done
 
     def erase(self) -> bool:
@@ -364,7 +361,13 @@ class Bank(BankReader):
             begun(connection, scope)
         return scope
 
-    def _delete(self, connection: Connection, scope: int, records: Sequence[Record]) -> None:
+    def _delete_alone(self, connection: Connection, kin: Kin, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        scope, back = self._scope_for_writing(connection), kin.leave(record.key for record in records)
+        self._write_changed(connection, scope, kin)
+        if back:
+            self._restore(connection, [kin.was[key].id for key in back])
         ids = [record.id for record in records]
         changing(connection, scope, ids)
         self._unindex(connection, scope, ids)

@@ -226,7 +226,7 @@ class StoreBank:
                 self._put_back(before, new)
                 raise
             gone = [key for key in before if key not in new]
-            self.forget(gone)
+            self.forget((), alone=gone)
             return gone
 
     def _put_back(self, before: Mapping[str, Record], new: Collection[str]) -> None:
@@ -305,9 +305,11 @@ class StoreBank:
         with self._lock:
             kin = self._kin()
             done = plan(kin)
+            kin.changed |= {key: replace(kin.changed[key], archived=at) for key in done.away}
             self._write_changed(kin)
             self._brought_back(done.back)
-            self.archive(done.away, at)
+            if self.vectors is not None and done.away:
+                self.vectors.forget_many(done.away)
             return done
 
     @_asks

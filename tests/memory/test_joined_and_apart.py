@@ -153,6 +153,15 @@ def test_forgetting_by_filter_takes_what_fits_alone(memory, clock):
     assert told(memory) == {}
 
 
+def test_another_version_of_a_document_takes_nothing_of_another_document(memory, clock):
+    (first,) = memory.remember_document("The ferry leaves at seven.", "ferry.txt")
+    clock.now += 1
+    *_, last = memory.remember_document("\n\n".join([f"Part {n} of many. " * 40 for n in range(9)]), "all.txt")
+    assert memory.join([first, last]) == last
+    memory.remember_document("Nothing is left.", "all.txt")
+    assert told(memory) == {"The ferry leaves at seven.": False, "Nothing is left.": False}
+
+
 def test_revoking_one_memory_takes_what_says_the_same(memory, clock):
     first, second = remembered(memory, clock, SAID, AGAIN)
     memory.consolidate()
