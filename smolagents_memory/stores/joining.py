@@ -28,14 +28,15 @@ class Kin:
     """Memories of one transaction: as they lie there, and as they are to be written."""
 
     def __init__(self, read: Callable[[Sequence[str]], Iterable[Record]]) -> None:
-        self._read = read
+        self._read, self._asked = read, set[str]()
         self.was: dict[str, Record] = {}
         self.changed: dict[str, Record] = {}
 
     def get(self, keys: Iterable[str]) -> dict[str, Record]:
         """Those that are there, in the order in which they are asked for."""
         names = list(dict.fromkeys(keys))
-        if new := [key for key in names if key not in self.was]:
+        if new := [key for key in names if key not in self._asked]:
+            self._asked.update(new)
             self.was |= {record.key: record for record in self._read(new)}
         return {key: self.changed.get(key, self.was[key]) for key in names if key in self.was}
 
@@ -46,6 +47,7 @@ class Kin:
         by_parent: dict[str, list[Record]] = {}
         while waiting:
             away: list[Record] = []
+            self.get(key for parent in waiting for key in parent.joined)  # all at once
             for parent in waiting:
                 new = [key for key in reversed(parent.joined) if key not in listed]
                 listed |= dict.fromkeys(new)
@@ -71,7 +73,9 @@ class Kin:
 
     def come_back(self, keys: Iterable[str]) -> None:
         """What is put away is no more: those that it was put away for stand for it, and for its own, no longer."""
-        for record in self.get(keys).values():
+        records = list(self.get(keys).values())
+        self.get(each.joined_to for each in records if each.joined_to is not None)  # all at once
+        for record in records:
             now = self.changed.get(record.key, record)  # one of the others may have come back from it
             if now.joined_to is None:
                 continue
