@@ -26,7 +26,7 @@ _WORD, _NUMBER = re.compile(r"\w+"), re.compile(r"\d+")
 _ALIKE = 0.5  # the share of their words that two results have in common
 _READ = 4000  # characters of a result
 _RIVALS = 50  # that one is compared with
-_ROUND_WORDS = ".,;:!\"'()"  # a question is another matter
+_ROUND_WORDS, _STOPS = "\"'()", ".,;:!"  # a question is another matter; before a word stops belong to it: .env, .5
 _OWN_KEY = re.compile(r"m-[0-9a-f]{16}")
 
 
@@ -55,12 +55,17 @@ def told_by(record: Record) -> Told | None:
         return None
     whose = (record.kind, record.origin, record.trust, tuple(sorted(record.tools)))
     if record.kind not in OF_AGENTS:
-        said = [each.strip(_ROUND_WORDS) for each in record.value.casefold().split()]
-        return Told((*whose, *filter(None, said)))
+        said = [_bare(each) for each in record.value.casefold().split()]
+        return Told((*whose, *said)) if any(map(_WORD.search, said)) else None
     parted = _PARTED.get(record.kind)
     head, *came = [record.value] if parted is None else parted.split(record.value, maxsplit=1)
     words = _WORD.findall(_NUMBER.sub("0", came[0][:_READ].casefold())) if came else ()
     return Told((*whose, *_WHEN.sub(" ", head).split()), frozenset(words))
+
+
+def _bare(word: str) -> str:
+    """Without what stands round it; signs that stand by themselves say something, as in "git add ."."""
+    return word.lstrip(_ROUND_WORDS).rstrip(_ROUND_WORDS + _STOPS) or word
 
 
 class Apart:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from smolagents_memory._errors import EmbeddingError
 from smolagents_memory.database.envelope import envelope_of
 from smolagents_memory.database.ledger import LIGHT, check_lights
-from smolagents_memory.database.many import numbered
+from smolagents_memory.database.many import chunks, numbered
 from smolagents_memory.memory.ranking import Candidate
 from smolagents_memory.memory.recalling import TELLING, Cosines, Near, best_of_each
 from smolagents_memory.search.cues import Cues
@@ -120,8 +120,11 @@ class SqlSource:
         return best_of_each(zip(owners, parts, (rows @ self._matrix.T).max(axis=1).tolist(), strict=True))
 
     def records(self, ids: Collection[int]) -> dict[int, Record]:
-        rows = record_rows(self._connection, BY_IDS, {"ids": list(ids)})
-        return {record.id: record for record in whole(self._connection, rows)}
+        found: dict[int, Record] = {}
+        for some in chunks(list(ids)):
+            rows = record_rows(self._connection, BY_IDS, {"ids": some})
+            found |= {record.id: record for record in whole(self._connection, rows)}
+        return found
 
 
 def _candidate(row: Any, cues: Any) -> Candidate:

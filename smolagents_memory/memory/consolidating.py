@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from smolagents_memory._progress import progress
 from smolagents_memory.memory.alike import groups, told_by
 from smolagents_memory.memory.keeping import Keeper
-from smolagents_memory.stores.records import Record, Regrouped
+from smolagents_memory.stores.joining import Kin, Regrouped
 
 
 _NEAR = 20  # memories that are looked at for one that was just kept
@@ -41,28 +41,22 @@ def settle(keeper: Keeper[Any], keys: Collection[str], now: float) -> dict[str, 
 def join(keeper: Keeper[Any], keys: Sequence[str], now: float) -> dict[str, list[str]]:
     """Make one of these. It is pinned, or the most important, or the newest; what else is pinned stays as it is."""
 
-    def plan(there: Mapping[str, Record]) -> Regrouped:
-        live = [record for record in there.values() if record.archived is None]
+    def plan(kin: Kin) -> Regrouped:
+        live = [each for each in kin.get(keys).values() if each.archived is None and not each.damaged]
         kept = max(live, key=lambda r: (r.pinned, r.importance, max(r.created, r.touched), r.id), default=None)
         others = [record for record in live if record is not kept and not record.pinned]
-        if kept is None or not others:
-            return Regrouped()
-        return Regrouped([kept.standing_for(others)], away=[record.key for record in others])
+        return Regrouped() if kept is None or not others else kin.join(kept, others)
 
-    done = keeper.bank.regroup(keys, plan, now) if len(keys) > 1 else Regrouped()
-    return {record.key: list(done.away) for record in done.anew}
+    done = keeper.bank.regroup(plan, now) if len(keys) > 1 else Regrouped()
+    return {} if done.kept is None else {done.kept: list(done.away)}
 
 
 def separate(keeper: Keeper[Any], key: str, now: float) -> list[str]:
-    """Bring back what was put away for a memory: the keys."""
-    kept = keeper.bank.get_many([key]).get(key)
-    if kept is None or not kept.joined:
-        return []
+    """Bring back what was put away for a memory, and for that: the keys."""
 
-    def plan(there: Mapping[str, Record]) -> Regrouped:
-        if key not in there:
-            return Regrouped()
-        back = [each.key for each in there.values() if each.key in there[key].joined and each.archived is not None]
-        return Regrouped([there[key].by_itself()], back=back)
+    def plan(kin: Kin) -> Regrouped:
+        back = [each for each in kin.with_joined([key]) if each != key]
+        kin.come_back(back)
+        return Regrouped(back=back)
 
-    return list(keeper.bank.regroup([key, *kept.joined], plan, now).back)
+    return list(keeper.bank.regroup(plan, now).back)

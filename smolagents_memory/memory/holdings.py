@@ -103,10 +103,10 @@ class Holdings:
 
     def join(self, keys: Iterable[str]) -> str:
         """Make one of memories that say the same in other words, as `consolidate` does; the key of what stays."""
-        return self.long_term.join(list(keys))
+        return self.long_term.join(keys)
 
     def separate(self, key: str) -> list[str]:
-        """Bring back what was put away for a memory by `consolidate` or `join`; the keys."""
+        """Bring back what was put away by `consolidate` or `join` for a memory, and for that; the keys."""
         return self.long_term.separate(key)
 
     # -- whose word it is ----------------------------------------------------------------------------------------
@@ -132,11 +132,14 @@ class Holdings:
     # -- forgetting --------------------------------------------------------------------------------------------
 
     def forget(self, key: str) -> bool:
-        """Delete a memory; whether it was there. `purge` then leaves no byte of it in the files."""
+        """Delete a memory, and what was put away for it as the same; whether it was there.
+
+        `purge` then leaves no byte of it in the files.
+        """
         return bool(self.long_term.forget([key]))
 
     def forget_where(self, where: Mapping[str, Any]) -> int:
-        """Delete the memories that fit the filter, archived ones too; returns how many."""
+        """Delete the memories that fit the filter, archived ones too, and nothing else; returns how many."""
         return self.long_term.forget_where(where)
 
     def archive(self, key: str) -> bool:
@@ -144,7 +147,7 @@ class Holdings:
         return bool(self.long_term.change([key], "archive"))
 
     def restore(self, key: str) -> bool:
-        """Bring an archived memory back as it was."""
+        """Bring an archived memory back as it was; nothing stands for it any more."""
         return bool(self.long_term.change([key], "restore"))
 
     def pin(self, key: str) -> bool:

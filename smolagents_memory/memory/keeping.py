@@ -52,8 +52,8 @@ class Keeper(ABC, Generic[AnyBank]):
         """Where candidates for one query come from; None where nothing is."""
 
     @abstractmethod
-    def write(self, drafts: list[Draft]) -> None:
-        """Keep memories, all or none."""
+    def write(self, drafts: list[Draft]) -> Sequence[str]:
+        """Keep memories, all or none; the keys of those in whose place they came."""
 
     @abstractmethod
     def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
@@ -79,16 +79,22 @@ class Keeper(ABC, Generic[AnyBank]):
         """Write what waits and let go."""
         self.flush()
 
-    def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
-        """Keep records in order. One that is there is strengthened if its key is in `reinforce`, else replaced."""
+    def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> list[str]:
+        """Keep records in order. One that is there is strengthened if its key is in `reinforce`, else replaced.
+
+        Returns the keys of those in whose place they came.
+        """
         first: dict[str, str] = {}  # the key of each text
+        away: list[str] = []
         with progress("Remembering", len(records), show=show) as advance:
             for start in range(0, len(records), CHUNK):
                 some = records[start : start + CHUNK]
                 like = [first.setdefault(searchable(record.value), record.key) for record in some]
                 pairs = zip(some, like, strict=True)
-                self.write([Draft(record, reinforce=record.key in reinforce, like=key) for record, key in pairs])
+                drafts = [Draft(record, reinforce=record.key in reinforce, like=key) for record, key in pairs]
+                away.extend(self.write(drafts))
                 advance(len(some))
+        return away
 
     @abstractmethod
     def replace(self, source: str, prefix: str, records: Sequence[Record]) -> list[str]:
@@ -110,15 +116,16 @@ class Keeper(ABC, Generic[AnyBank]):
         fits: Fits | None,
         wanted: Sequence[Needed] = (),
         *,
+        least: float = 0.0,
         all_alike: bool = False,
     ) -> list[Found]:
-        """The best records for a query; of those that say the same all only if asked to."""
+        """The best records of so much relevance for a query; of those that say the same all only if asked to."""
         if k <= 0 or not query.strip():
             return []
         with self.asked(query) as source:
             if source is None:
                 return []
-            return recalled(source, self._ranker, k, now, fits, wanted, all_alike=all_alike)
+            return recalled(source, self._ranker, k, now, fits, wanted, least=least, all_alike=all_alike)
 
     def flush(self) -> None:
         """Write what waits in RAM."""
@@ -140,12 +147,16 @@ class SqlKeeper(Keeper[Bank]):
     def asked(self, query: str) -> AbstractContextManager[Source | None]:
         return asked_of_sql(self.vault, self.bank.name, query)
 
-    def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> None:
-        super().put(records, reinforce=reinforce, show=show)
+    def put(self, records: Sequence[Record], *, reinforce: set[str], show: bool | None = None) -> list[str]:
+        away = super().put(records, reinforce=reinforce, show=show)
         self._catch_up(len(records))
+        return away
 
-    def write(self, drafts: list[Draft]) -> None:
-        self.bank.put(drafts, self._made_findable(drafts))
+    def write(self, drafts: list[Draft]) -> Sequence[str]:
+        written = self.bank.put(drafts, self._made_findable(drafts))
+        if written.bare and self.vault.vectors is not None:  # whose vectors were there, and were forgotten meanwhile
+            self.vault.owe()
+        return written.away
 
     def replace(self, source: str, prefix: str, records: Sequence[Record]) -> list[str]:
         drafts = [Draft(record) for record in records]
@@ -273,8 +284,8 @@ class StoreKeeper(Keeper[StoreBank]):
     def asked(self, query: str) -> AbstractContextManager[Source | None]:
         return nullcontext(StoreSource(self.bank, self._meaning, query))
 
-    def write(self, drafts: list[Draft]) -> None:
-        self.bank.put(drafts)
+    def write(self, drafts: list[Draft]) -> Sequence[str]:
+        return self.bank.put(drafts).away
 
     def update(self, key: str, text: str | None, meta: dict[str, Any] | None) -> bool:
         return self.bank.reword(key, None if text is None else Draft(Record(key, text)), meta, None)

@@ -22,8 +22,9 @@ from smolagents_memory.memory.recalling import Fits
 from smolagents_memory.memory.said import Said
 from smolagents_memory.memory.serving import LongTermStats, Watch
 from smolagents_memory.memory.trust import inherit, made_of, provenance_in
-from smolagents_memory.stores.base import Hit, checked_key, checked_meta, checked_query, checked_top_k
+from smolagents_memory.stores.base import Hit, checked_key, checked_keys, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import chosen, compiled
+from smolagents_memory.stores.joining import Kin
 from smolagents_memory.stores.records import CONFIRMED, USUAL, Record, ScopeInfo
 from smolagents_memory.stores.requirements import required
 
@@ -91,40 +92,41 @@ class LongTerm:
         self.said.keep()
         self._rename({record.key: record for record, named in records if not named})
         inherit([record for record, _ in records], self.keeper.bank.get_many)
-        replaced = self._replaced([record for record, _ in records])
+        self._check_replaced([record for record, _ in records])
         keys = [record.key for record, _ in records]
         if keys:
             unnamed = {record.key for record, named in records if not named}
-            self.keeper.put([record for record, _ in records], reinforce=unnamed, show=show)
+            replaced = self.keeper.put([record for record, _ in records], reinforce=unnamed, show=show)
             self._tell("added", keys=keys)
             if replaced:
                 self._tell("archived", keys=replaced)
         return keys
 
-    def _replaced(self, records: Sequence[Record]) -> list[str]:
-        """The keys of what these are written in the place of, if all of it is there."""
+    def _check_replaced(self, records: Sequence[Record]) -> None:
+        """Whether all is there that these are written in the place of, and none of these."""
         keys = list(dict.fromkeys(key for record in records for key in record.replaces))
         there = self.keeper.bank.get_many(keys) if keys else {}
         if missing := [key for key in keys if key not in there]:
             raise UnsupportedValueError(
                 f"there is no memory under the key {brief(missing[0])}, which was to be replaced; nothing was written"
             )
-        if any(record.key in record.replaces for record in records):
+        written = {record.key for record in records}
+        if both := [key for key in keys if key in written]:
             raise UnsupportedValueError(
-                "a memory does not replace itself, for then nothing would be left of what it said: give it another "
-                "key, or none. Nothing was written"
+                f"{brief(both[0])} is both written and replaced, and nothing would be left of what it said, or both "
+                "would be recalled: give what replaces it another key, or none. Nothing was written"
             )
-        return [key for key in keys if there[key].archived is None]
 
     def history(self, key: str) -> list[Memory]:
         """A memory, those in whose place it came, and those that were the same; the newest first."""
+        kin = Kin(lambda keys: self.keeper.bank.get_many(keys).values())
         found: dict[str, Record] = {}
         waiting = [self.said.key(checked_key(key))]
         while waiting:
-            there = self.keeper.bank.get_many(waiting)
+            there = {key: record for key, record in kin.with_joined(waiting).items() if key not in found}
             found |= there
-            older = [old for record in there.values() for old in (*reversed(record.joined), *record.replaces)]
-            waiting = [old for old in dict.fromkeys(older) if old not in found]
+            older = dict.fromkeys(old for record in there.values() for old in record.replaces)
+            waiting = [old for old in older if old not in found]
         return [_as_memory(record) for record in found.values()]
 
     # -- the same once more ------------------------------------------------------------------------------------
@@ -137,9 +139,9 @@ class LongTerm:
         """The same for what was just kept."""
         return self._told_of(settle(self.keeper, keys, self.clock()))
 
-    def join(self, keys: Sequence[str]) -> str:
+    def join(self, keys: Iterable[str]) -> str:
         """Make one of memories of which somebody says that they are the same; the key of the one that stays."""
-        names = list(dict.fromkeys(self.said.key(checked_key(key)) for key in keys))
+        names = list(dict.fromkeys(map(self.said.key, checked_keys(keys))))
         there = self.keeper.bank.get_many(names)
         missing = [key for key in names if key not in there or there[key].archived is not None]
         if len(names) < 2 or missing:
@@ -198,8 +200,9 @@ class LongTerm:
         query, where, least = self.said.query(query), self.said.filter(where), checked_relevance(min_relevance)
         fits, k = _fits(where, trusted), checked_top_k(k)
         now = self.clock()
-        found = self.keeper.recall(checked_query(query), k + _PASSED_OVER if unless else k, now, fits, required(where))
-        found = [each for each in found if each.relevance >= least and not (unless and unless(each.record))][:k]
+        most, wanted = k + _PASSED_OVER if unless else k, required(where)
+        found = self.keeper.recall(checked_query(query), most, now, fits, wanted, least=least)
+        found = [each for each in found if not (unless and unless(each.record))][:k]
         if not any(each.relevance >= sure for each in found):
             found = []
         if k and query.strip():
@@ -287,12 +290,15 @@ class LongTerm:
             raise UnsupportedValueError("name what is revoked: source=… (a source or a tool) or key=…; nothing was")
         source = None if source is None else self.said.source(source, "deleted")
         key = None if key is None else self.said.key(key)
-        return self.forget(made_of(self.keeper.records(archived=None), source, key))
+        names = made_of(self.keeper.records(archived=None), source, key)
+        return self._forget([name for name in names if name == key], names)
 
     def forget(self, keys: Sequence[str]) -> list[str]:
-        """Delete; the keys that were there."""
-        names = [self.said.key(checked_key(key)) for key in keys]
-        gone = [record.key for record in self.keeper.bank.forget(names)] if names else []
+        """Delete, and what was put away for that as the same; the keys that were there."""
+        return self._forget([self.said.key(checked_key(key)) for key in keys])
+
+    def _forget(self, keys: Sequence[str], alone: Sequence[str] = ()) -> list[str]:
+        gone = [record.key for record in self.keeper.bank.forget(keys, alone)] if keys or alone else []
         if gone:
             self._tell("forgotten", keys=gone)
         return gone
@@ -301,7 +307,7 @@ class LongTerm:
         """Delete what fits."""
         where = self.said.filter(where)
         fits, held = chosen(where), self.keeper.records(archived=None, wanted=required(where))
-        return len(self.forget([record.key for record in held if fits(record.view())]))
+        return len(self._forget([], [record.key for record in held if fits(record.view())]))
 
     def clear(self) -> int:
         """Delete the scope."""
@@ -341,7 +347,7 @@ class LongTerm:
         now = self.clock()
         self.keeper.bank.settle_times(now)
         over = [record.key for record in self.keeper.records(archived=True) if self.curve.over(record, now)]
-        gone = self.forget(over)
+        gone = self._forget([], over)
         self.said.keep_only(self.keeper.records(archived=None))
         self.keeper.erase()  # what prevents it is said there
         return gone

@@ -17,6 +17,10 @@ from smolagents_memory.search.cues import MOST_FIRST, Asked, Cues
 
 
 _OF_ONE_MATTER = 0.35  # of the weight of a query's words: two texts that both hold these speak of the same
+_SURELY = (
+    0.6  # the same, of one that is not among the first: those who ask for few would get less of what they ask for
+)
+_FIRST, _ORDERED = 10, 500  # behind so many nobody looks for which of two is the later one
 _OVERTAKES = 3.0  # deviations that a text may be behind an older one which it corrects
 _SAYS_BRIEFLY = 2  # times as long as `short` may a text be that is taken for a correction
 COVERS = 0.8  # of the weight of a query's words: a text that holds less is not ahead for it
@@ -137,28 +141,25 @@ def newest_first(
     It is for questions of how things are: who asks about the past wants to know how they were.
     """
     order: list[tuple[float, Candidate]] = []
-    for each in ranked:
-        place = next((at for at, older in enumerate(order) if _corrects(each, older, ranker, worth, whole)), None)
-        order.insert(len(order) if place is None else place, each)
+    for rank, each in enumerate(ranked):
+        place = len(order)
+        cues = each[1].cues
+        if rank < _ORDERED and cues is not None and cues.change and cues.words <= _SAYS_BRIEFLY * ranker.short:
+            alike = whole * (_OF_ONE_MATTER if rank < _FIRST else _SURELY)
+            place = next((at for at, older in enumerate(order) if _corrects(each, older, worth, alike)), place)
+        order.insert(place, each)
     return order
 
 
 def _corrects(
     later: tuple[float, Candidate],
     older: tuple[float, Candidate],
-    ranker: Ranker,
     worth: Mapping[str, float],
-    whole: float,
+    alike: float,
 ) -> bool:
     (mine, one), (theirs, other) = later, older
-    if one.cues is None or not one.cues.change or one.cues.words > _SAYS_BRIEFLY * ranker.short:
-        return False
     is_later = (one.created, one.id) > (other.created, other.id)
-    return (
-        is_later
-        and mine >= theirs - _OVERTAKES
-        and sum(worth[word] for word in one.held & other.held) >= _OF_ONE_MATTER * whole > 0
-    )
+    return is_later and mine >= theirs - _OVERTAKES and sum(worth[word] for word in one.held & other.held) >= alike > 0
 
 
 def sentence_weights(best: Sequence[float]) -> list[float]:

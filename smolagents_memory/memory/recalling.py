@@ -5,10 +5,11 @@ Where candidates come from is the affair of the place that keeps them, a `Source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
+from itertools import chain, islice
 from typing import Protocol
 
 from smolagents_memory.memory.alike import Apart
@@ -23,6 +24,7 @@ from smolagents_memory.stores.requirements import Needed
 
 
 Fits = Callable[[Record], bool]
+Ranked = tuple[float, Candidate]  # a candidate with its score
 Cosines = dict[int, tuple[float, int]]  # a memory's number → the cosine of its best part, and in how many parts it is
 
 TELLING = 3  # of the nearest to a sentence: they tell whether there is anything like it
@@ -111,11 +113,12 @@ def recalled(
     fits: Fits | None,
     wanted: Sequence[Needed] = (),
     *,
+    least: float = 0.0,
     all_alike: bool = False,
 ) -> list[Found]:
     """The `k` best memories of a source for its query, best first; of runs that left the same only one.
 
-    `wanted` is what those that fit meet at least.
+    `wanted` is what those that fit meet at least, and `least` how relevant they are.
     """
     limit = max(ranker.candidates, k)
     among = source.narrowed(wanted) if wanted else None
@@ -123,8 +126,9 @@ def recalled(
     most = there if fits is not None else 10 * limit
     while True:
         search, apart = _Search(source, ranker, limit, now, among), None if all_alike else Apart()
-        found = search.best(k, fits, apart)
-        short = len(found) < k and (fits is not None or (apart is not None and apart.dropped))
+        found = search.best(k, fits, apart, least)
+        passed_over = search.refused if least else fits is not None  # what is further away is not relevant either
+        short = len(found) < k and (passed_over or (apart is not None and apart.dropped))
         if not short or search.seen >= there or limit >= most:
             return found
         limit = 10 * limit if among is None else there  # a narrow filter, or much that is the same: look at more
@@ -150,31 +154,48 @@ class _Search:
         self.all_of_it = sum(self.worth.values())
         self.lexical_spread = self.lexicon.spread(wanted)
         self._take(source.candidates(self._found(limit) if among is None else self._best_of(among, 2 * limit)))
-        self.seen = len(self.all)
+        self.seen, self.refused = len(self.all), 0
         self._widen()
         self.own_by_place = {each.place: each.own for each in self.all.values() if each.place is not None}
 
-    def best(self, k: int, fits: Fits | None, apart: Apart | None) -> list[Found]:
-        """The `k` best that fit."""
+    def best(self, k: int, fits: Fits | None, apart: Apart | None, least: float) -> list[Found]:
+        """The `k` best that fit and are so relevant."""
         candidates = [each for each in self.all.values() if not self.narrow or self._is_found(each)]
+        candidates = [each for each in candidates if not least or self._relevance(each) >= least]
         scored = [(sum(self._more(each), each.own + each.form), each) for each in candidates]
         scored.sort(key=lambda pair: (-pair[0], -pair[1].id))
-        if not self.asked.past:
-            scored[:k] = newest_first(scored[:k], self.ranker, self.worth, self.all_of_it)
+        window = 0 if self.asked.past else max(k, self.ranker.widened)  # whatever `k` is, the later one comes first
+        if fits is None:
+            scored[:window] = self._newest_first(scored[:window])
+            ranked: Iterator[tuple[Ranked, Record]] = self._fitting(scored, k, None)
+        else:
+            ranked = self._fitting(scored, max(4 * k, 100), fits)
+            first = list(islice(ranked, window))
+            records = {pair[1].id: record for pair, record in first}
+            ordered = self._newest_first([pair for pair, _ in first])
+            ranked = chain([(pair, records[pair[1].id]) for pair in ordered], ranked)
         found: list[Found] = []
-        step = k if fits is None else max(4 * k, 100)
-        for start in range(0, len(scored), step):
-            some = scored[start : start + step]
-            records = self.source.records([candidate.id for _, candidate in some])
-            for score, candidate in some:
-                record = records.get(candidate.id)
-                if record is None or (fits is not None and not fits(record)):
-                    continue
-                if apart is None or (len(found) < k and apart.takes(record)):
-                    found.append(Found(record, score, self._parts(candidate), self._relevance(candidate)))
+        for (score, candidate), record in ranked:
+            if apart is None or apart.takes(record):
+                found.append(Found(record, score, self._parts(candidate), self._relevance(candidate)))
             if len(found) >= k:
                 break
-        return found[:k]
+        return found
+
+    def _newest_first(self, ranked: list[Ranked]) -> list[Ranked]:
+        return newest_first(ranked, self.ranker, self.worth, self.all_of_it)
+
+    def _fitting(self, ranked: list[Ranked], step: int, fits: Fits | None) -> Iterator[tuple[Ranked, Record]]:
+        """Those that fit, read so many at a time."""
+        for start in range(0, len(ranked), step):
+            some = ranked[start : start + step]
+            records = self.source.records([candidate.id for _, candidate in some])
+            for pair in some:
+                record = records.get(pair[1].id)
+                if record is not None and (fits is None or fits(record)):
+                    yield pair, record
+                else:
+                    self.refused += 1
 
     # -- candidates --------------------------------------------------------------------------------------------
 

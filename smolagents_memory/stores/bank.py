@@ -20,8 +20,9 @@ from smolagents_memory.search.purging import purge
 from smolagents_memory.stores.bank_reading import AWAY, BankReader
 from smolagents_memory.stores.clocks import SLACK, due, lies_ahead, settle
 from smolagents_memory.stores.findable import add_vectors, add_words, change_labels, drop_vectors, drop_words
+from smolagents_memory.stores.joining import Kin, Regroup, Regrouped, last_of_each, with_lists
 from smolagents_memory.stores.recalls import note_help, note_recalls
-from smolagents_memory.stores.records import Draft, Recall, Record, Regroup, Regrouped, Use, with_joined
+from smolagents_memory.stores.records import Draft, Recall, Record, Use, Written
 from smolagents_memory.stores.rows import (
     Places,
     contents,
@@ -35,6 +36,7 @@ from smolagents_memory.stores.rows import (
 
 _items = tables.items.c
 _ONE = update(tables.items).where(_items.id == bindparam("target"))
+_SAYING = _ONE.values({name: bindparam(name) for name in ("form", "value", "meta", "made_of")})
 _TOUCH = (
     update(tables.items)
     .where(_items.scope_id == bindparam("scope"), _items.key == bindparam("name"))
@@ -101,7 +103,7 @@ class Bank(BankReader):
             with writing_memories(self.database) as connection:
                 self._scope_for_writing(connection)
 
-    def put(self, drafts: Sequence[Draft], embedder: str | None = None) -> list[str]:
+    def put(self, drafts: Sequence[Draft], embedder: str | None = None) -> Written:
         """Write memories, all or none; what has their key is replaced, or reinforced where the draft says so."""
         with writing_memories(self.database) as connection:
             return self._put(connection, drafts, embedder)
@@ -112,19 +114,22 @@ class Bank(BankReader):
         It is what has this source and a key that begins so.
         """
         with writing_memories(self.database) as connection:
-            scope = self._scope_for_writing(connection)
-            before = self.of_source(connection, scope, source)
+            before = self.of_source(connection, self._scope_for_writing(connection), source)
             keys = {draft.record.key for draft in drafts}
             gone = [each for each in before if each.key.startswith(prefix) and each.key not in keys]
-            self._delete(connection, scope, gone)
+            self._delete_alone(connection, self._kin(connection), gone)
             self._put(connection, drafts, embedder)
             return [record.key for record in gone]
 
-    def _put(self, connection: Connection, drafts: Sequence[Draft], embedder: str | None) -> list[str]:
-        unique = {draft.record.key: draft for draft in drafts}  # the last of a key wins, in the place of the first
+    def _put(self, connection: Connection, drafts: Sequence[Draft], embedder: str | None) -> Written:
+        unique = last_of_each(drafts)
         scope, envelope = self._scope_for_writing(connection), envelope_of(connection)
         unique = {key: replace(each, words=envelope.words(self.name, each.words)) for key, each in unique.items()}
-        there = {record.key: record for record in self.by_keys(connection, list(unique))}
+        kin = self._kin(connection)
+        there = kin.get(unique)
+        kin.come_back(key for key, record in there.items() if record.archived is not None)
+        self._write_changed(connection, scope, kin)
+        there = kin.get(unique)
         changing(connection, scope, [record.id for record in there.values()])
         again = {key for key, d in unique.items() if d.reinforce and key in there and not there[key].damaged}
         self._unindex(connection, scope, [record.id for key, record in there.items() if key not in again])
@@ -132,15 +137,27 @@ class Bank(BankReader):
         self._write(connection, scope, fresh, there, embedder)
         for key in again:
             self._reinforce(connection, scope, there[key], unique[key].record)
-        self._retire(connection, scope, [draft.record for draft in unique.values()])
-        return list(unique)
+        away = self._retire(connection, scope, [draft.record for draft in unique.values()])
+        return Written([draft.record.key for draft in fresh if draft.reinforce and not len(draft.vectors)], away)
 
-    def _retire(self, connection: Connection, scope: int, records: Sequence[Record]) -> None:
-        """Put away what memories were written in the place of."""
+    def _retire(self, connection: Connection, scope: int, records: Sequence[Record]) -> list[str]:
+        """Put away what memories were written in the place of; the keys."""
         replaced = {key for record in records for key in record.replaces} - {record.key for record in records}
         old = [each for each in self.by_keys(connection, list(replaced)) if each.archived is None]
         if old:
             self._put_away(connection, scope, [each.id for each in old], max(record.touched for record in records))
+        return [each.key for each in old]
+
+    def _kin(self, connection: Connection) -> Kin:
+        return Kin(lambda keys: self.by_keys(connection, keys))
+
+    def _write_changed(self, connection: Connection, scope: int, kin: Kin) -> None:
+        """What is said of memories otherwise, because of what became of others."""
+        changed, envelope = list(kin.changed.values()), envelope_of(connection)
+        changing(connection, scope, [record.id for record in changed])
+        change_labels(connection, scope, [(record.id, kin.was[record.key], record) for record in changed])
+        if rows := [{"target": record.id, **contents(envelope, record, self.name)} for record in changed]:
+            connection.execute(_SAYING, rows)
 
     def _write(
         self, connection: Connection, scope: int, drafts: list[Draft], there: dict[str, Record], embedder: str | None
@@ -151,6 +168,7 @@ class Bank(BankReader):
         rows, updates, numbers = [], [], []
         for number, draft in enumerate(drafts, start=first):
             old = there.get(draft.record.key)
+            draft = draft if old is None else replace(draft, record=with_lists(draft.record, old.made_of))
             row = row_of(envelope, draft, scope, self.name)
             row["embedder_id"] = by if len(draft.vectors) else None
             if old is None:
@@ -212,12 +230,15 @@ class Bank(BankReader):
             statement = update(tables.items).where(_items.scope_id == scope, _items.key == held)
             return bool(connection.execute(statement.values(**noted)).rowcount)
 
-    def forget(self, keys: Iterable[str]) -> list[Record]:
-        """Delete memories for good, and what was put away for them as the same; returns the ones that were there."""
+    def forget(self, keys: Iterable[str], alone: Iterable[str] = ()) -> list[Record]:
+        """Delete memories for good, and what was put away for them as the same; returns the ones that were there.
+
+        Those that go `alone` take nothing with them: what was put away for them comes back.
+        """
         with writing_memories(self.database) as connection:
-            found = with_joined(lambda some: self.by_keys(connection, some), keys)
-            if found:
-                self._delete(connection, self._scope_for_writing(connection), found)
+            kin = self._kin(connection)
+            found = list(kin.get([*kin.with_joined(keys), *alone]).values())
+            self._delete_alone(connection, kin, found)
             return found
 
     def reword(self, key: str, draft: Draft | None, meta: dict[str, Any] | None, embedder: str | None) -> bool:
@@ -291,27 +312,26 @@ class Bank(BankReader):
     def restore(self, keys: Iterable[str]) -> list[str]:
         """Bring archived memories back as they were. Returns the keys of those that were away."""
         with writing_memories(self.database) as connection:
-            found = [record for record in self.by_keys(connection, list(keys)) if record.archived is not None]
+            kin = self._kin(connection)
+            found = [record for record in kin.get(keys).values() if record.archived is not None]
             if found:
+                kin.come_back(record.key for record in found)
+                self._write_changed(connection, self._scope_for_writing(connection), kin)
                 self._restore(connection, [record.id for record in found])
             return [record.key for record in found]
 
-    def regroup(self, keys: Iterable[str], plan: Regroup, at: float) -> Regrouped:
-        """Do with these memories what a plan says of them as they are: all of it, or nothing."""
+    def regroup(self, plan: Regroup, at: float) -> Regrouped:
+        """Do with memories what a plan says of them as they are: all of it, or nothing."""
         with writing_memories(self.database) as connection:
-            there = {record.key: record for record in self.by_keys(connection, list(keys)) if not record.damaged}
-            done, ids = plan(there), {key: record.id for key, record in there.items()}
-            if not done.anew:
-                return done
-            scope, envelope = self._scope_for_writing(connection), envelope_of(connection)
-            changing(connection, scope, [record.id for record in done.anew])
-            change_labels(connection, scope, [(record.id, there[record.key], record) for record in done.anew])
-            for record in done.anew:
-                connection.execute(_ONE.values(contents(envelope, record, self.name)), {"target": record.id})
-            if done.away:
-                self._put_away(connection, scope, [ids[key] for key in done.away], at)
-            if done.back:
-                self._restore(connection, [ids[key] for key in done.back])
+            kin = self._kin(connection)
+            done = plan(kin)
+            if kin.changed:
+                scope = self._scope_for_writing(connection)
+                self._write_changed(connection, scope, kin)
+                if done.away:
+                    self._put_away(connection, scope, [kin.was[key].id for key in done.away], at)
+                if done.back:
+                    self._restore(connection, [kin.was[key].id for key in done.back])
             return done
 
     def erase(self) -> bool:
@@ -341,7 +361,13 @@ class Bank(BankReader):
             begun(connection, scope)
         return scope
 
-    def _delete(self, connection: Connection, scope: int, records: Sequence[Record]) -> None:
+    def _delete_alone(self, connection: Connection, kin: Kin, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        scope, back = self._scope_for_writing(connection), kin.leave(record.key for record in records)
+        self._write_changed(connection, scope, kin)
+        if back:
+            self._restore(connection, [kin.was[key].id for key in back])
         ids = [record.id for record in records]
         changing(connection, scope, ids)
         self._unindex(connection, scope, ids)

@@ -84,7 +84,13 @@ class _Reading:
             return _not(self.filter(wanted, depth + 1))
         if name.startswith("$"):
             raise UnsupportedValueError(f"where knows $and, $or and $not between filters, not {name:.80}")
-        return _all([self._test(name, operator, operand) for operator, operand in operators_of(wanted).items()])
+        operators = operators_of(wanted)
+        if operators is not wanted and isinstance(wanted, Mapping) and any(str(key).startswith("$") for key in wanted):
+            raise UnsupportedValueError(
+                f"{brief(name)} is asked for by operators alone, or by a value alone, and not by {brief(wanted)}; "
+                "{'$eq': …} asks for a mapping that has such names in it"
+            )
+        return _all([self._test(name, operator, operand) for operator, operand in operators.items()])
 
     def _test(self, name: str, operator: str, operand: Any) -> Verdict:
         test = _TESTS.get(operator)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -14,12 +14,13 @@ ORIGINS = ("user", "agent", "tool", "document", "import")  # who wrote a memory
 UNCONFIRMED, USUAL, CONFIRMED = 0, 1, 2  # its trust: brought back when asked for; unasked too; a person vouches for it
 TOOLS, MEMORIES, SOURCES = "tools", "memories", "sources"  # what it was made of, by name, key and source
 REPLACES = "replaces"  # and in whose place it came, by key
-JOINED = "joined"  # and which say the same and are put away for it, by key
+JOINED = "joined"  # and which say the same and are put away for it, or for one of those, by key
+JOINED_TO = "joined_to"  # and for which it is put away, by key
 REPEATED = "repeated"  # in the metadata of what was so often the same: how often, first and last
 OF_AGENTS = ("experience", "action", "failure", "outcome", "unsolved", "solution", "lesson")
 KINDS = ("memory", "document", *OF_AGENTS)  # which this package gives
 _COUNTED = {"times", "first", "last"}
-_JOINED = 1000  # keys that are kept of those
+_JOINED = 1000  # keys up to which one lists those of the others, too: each of them has a list of its own
 _VOUCHED = ("user", "document", "import")  # who writes the same text vouches for it
 
 
@@ -50,7 +51,7 @@ class Record:
     trust: int = USUAL
     made_of: dict[str, list[str]] = field(
         default_factory=dict
-    )  # TOOLS, MEMORIES, SOURCES, REPLACES, JOINED: those there are
+    )  # TOOLS, MEMORIES, SOURCES, REPLACES, JOINED, JOINED_TO: those there are
     damaged: bool = False  # its bytes were changed: the text is lost, and the memory is left out of every result
 
     def view(self) -> dict[str, Any]:
@@ -74,6 +75,11 @@ class Record:
         return self.made_of.get(JOINED, [])
 
     @property
+    def joined_to(self) -> str | None:
+        """The key of the memory for which it is put away, as long as it is."""
+        return next(iter(self.made_of.get(JOINED_TO, ())), None)
+
+    @property
     def counts(self) -> bool:
         """Whether it can be noted how often it was kept: a user's own metadata under that name stays as it is."""
         told = self.meta.get(REPEATED)
@@ -88,18 +94,28 @@ class Record:
 
     def standing_for(self, others: Sequence[Record]) -> Record:
         """The same, which says how often it was so, and keeps the keys of the others."""
-        new = [each for each in others if each.key not in self.joined]
-        keys = dict.fromkeys(key for each in [*new, self] for key in (*each.joined, each.key))
-        repeated = _repeated([self, *new], sum(each.times for each in [self, *new]))
-        made_of = {**self.made_of, JOINED: [key for key in keys if key != self.key][-_JOINED:]}
-        return replace(self, meta={**self.meta, REPEATED: repeated}, made_of=made_of)
+        repeated = _repeated([self, *others], sum(each.times for each in [self, *others]))
+        keys = [key for each in [*others, self] for key in (*each.joined, each.key)]
+        if len(keys) > _JOINED:
+            keys = [*(each.key for each in others), *self.joined]
+        listed = dict.fromkeys(key for key in keys if key != self.key)
+        return replace(self, meta={**self.meta, REPEATED: repeated}, made_of={**self.made_of, JOINED: [*listed]})
 
-    def by_itself(self) -> Record:
-        """The same, which stands for no others any more."""
+    def standing_no_more_for(self, other: Record) -> Record:
+        """The same without another, and without those that are put away for that."""
+        gone, meta = {other.key, *other.joined}, self.meta
+        joined = [key for key in self.joined if key not in gone]
+        if REPEATED in meta and self.counts:
+            times = max(1 + bool(joined), self.times - other.times)
+            told = {REPEATED: {**meta[REPEATED], "times": times}} if times > 1 else {}
+            meta = {**{name: each for name, each in meta.items() if name != REPEATED}, **told}
         made_of = {name: named for name, named in self.made_of.items() if name != JOINED}
-        return replace(
-            self, meta={name: each for name, each in self.meta.items() if name != REPEATED}, made_of=made_of
-        )
+        return replace(self, meta=meta, made_of={**made_of, JOINED: joined} if joined else made_of)
+
+    def put_away_for(self, key: str | None) -> Record:
+        """The same, which says for which memory it is put away."""
+        made_of = {name: named for name, named in self.made_of.items() if name != JOINED_TO}
+        return replace(self, made_of=made_of if key is None else {**made_of, JOINED_TO: [key]})
 
     def kept_again(self, new: Record) -> dict[str, Any]:
         """The metadata after the same text was kept again. What runs leave is counted."""
@@ -122,20 +138,9 @@ class Record:
         """What the same text, written again, makes of origin and trust: only a more trusted writer changes them."""
         better = new.trust > self.trust and new.origin in _VOUCHED
         first = new if better else self
-        replaced = dict.fromkeys([*self.replaces, *new.replaces])
-        made_of = {**first.made_of, REPLACES: list(replaced)} if replaced else first.made_of
+        lists = {REPLACES: [*dict.fromkeys([*self.replaces, *new.replaces])], JOINED: self.joined}
+        made_of = {**first.made_of, **{name: keys for name, keys in lists.items() if keys}}
         return {"origin": first.origin, "trust": first.trust, "made_of": made_of}
-
-
-def with_joined(read: Callable[[Sequence[str]], Iterable[Record]], keys: Iterable[str]) -> list[Record]:
-    """The memories with these keys, and those put away for them: they say the same, and go with them."""
-    found: dict[str, Record] = {}
-    waiting = list(keys)
-    while waiting:
-        new = {record.key: record for record in read(waiting)}
-        found |= new
-        waiting = [key for record in new.values() for key in record.joined if key not in found]
-    return list(found.values())
 
 
 def _repeated(records: Sequence[Record], times: int) -> dict[str, Any]:
@@ -145,17 +150,6 @@ def _repeated(records: Sequence[Record], times: int) -> dict[str, Any]:
     last = [each["last"] for each in told if isinstance(each.get("last"), (int, float))]
     created = [record.created for record in records]
     return {"times": times, "first": min(first + created), "last": max(last + created)}
-
-
-class Regrouped(NamedTuple):
-    """What is to become of some memories together: how these stand there anew, which are put away, which come back."""
-
-    anew: Sequence[Record] = ()
-    away: Sequence[str] = ()
-    back: Sequence[str] = ()
-
-
-Regroup = Callable[[Mapping[str, Record]], Regrouped]
 
 
 @dataclass
@@ -168,6 +162,13 @@ class Draft:
     vectors: Sequence[Any] = ()  # none: not embedded yet
     reinforce: bool = False  # what is there already, under this key, is strengthened and not replaced
     like: str | None = None  # the key of another with the same text, whose vectors are as good
+
+
+class Written(NamedTuple):
+    """What became of drafts: the keys of those that were taken for known and are new, and of what they replaced."""
+
+    bare: Sequence[str] = ()
+    away: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

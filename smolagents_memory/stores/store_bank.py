@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from smolagents_memory._errors import SmolagentsMemoryError, StoreUnavailableError, UnsupportedValueError
 from smolagents_memory._log import Outage, logger
 from smolagents_memory.stores.base import Hit, MemoryStore
+from smolagents_memory.stores.joining import Kin, Regroup, Regrouped, last_of_each, with_lists
 from smolagents_memory.stores.records import (
     NEWEST,
     UNCONFIRMED,
@@ -20,13 +21,11 @@ from smolagents_memory.stores.records import (
     Draft,
     Recall,
     Record,
-    Regroup,
-    Regrouped,
     ScopeInfo,
     Served,
     Use,
+    Written,
     origin_of,
-    with_joined,
 )
 from smolagents_memory.stores.requirements import Needed
 from smolagents_memory.stores.survey import Survey
@@ -182,11 +181,12 @@ class StoreBank:
     # -- writing -----------------------------------------------------------------------------------------------
 
     @_asks
-    def put(self, drafts: Sequence[Draft]) -> None:
+    def put(self, drafts: Sequence[Draft]) -> Written:
         """Write memories; what has their key is replaced, or reinforced where the draft says so."""
         with self._lock:
-            unique = {draft.record.key: draft for draft in drafts}
-            there = self.get_many(unique)
+            unique, kin = last_of_each(drafts), self._kin()
+            kin.come_back(key for key, old in kin.get(unique).items() if old.archived is not None)
+            there = kin.get(unique)
             changed = []
             for key, draft in unique.items():
                 old, new = there.get(key), draft.record
@@ -197,10 +197,22 @@ class StoreBank:
                     )  # fmt: skip
                 elif old is not None:
                     new = replace(new, created=old.created, pinned=old.pinned, useful=old.useful)
+                    new = with_lists(new, old.made_of)
                 changed.append(new)
             self._write(changed, there, by_meaning=True)
-            if replaced := {key for draft in unique.values() for key in draft.record.replaces} - unique.keys():
-                self.archive(replaced, max(draft.record.touched for draft in unique.values()))
+            self._write_changed(kin, unique)
+            replaced = {key for draft in unique.values() for key in draft.record.replaces} - unique.keys()
+            last = max((draft.record.touched for draft in unique.values()), default=0.0)
+            return Written(away=self.archive(replaced, last) if replaced else ())
+
+    def _kin(self) -> Kin:
+        return Kin(lambda keys: self.get_many(keys).values())
+
+    def _write_changed(self, kin: Kin, but: Collection[str] = ()) -> None:
+        """What is said of memories otherwise, because of what became of others; but for what was written anyway."""
+        changed = [record for key, record in kin.changed.items() if key not in but]
+        if changed:
+            self._write(changed, kin.was, by_meaning=False)
 
     @_asks
     def replace(self, source: str, prefix: str, drafts: Sequence[Draft]) -> list[str]:
@@ -214,7 +226,7 @@ class StoreBank:
                 self._put_back(before, new)
                 raise
             gone = [key for key in before if key not in new]
-            self.forget(gone)
+            self.forget((), alone=gone)
             return gone
 
     def _put_back(self, before: Mapping[str, Record], new: Collection[str]) -> None:
@@ -277,25 +289,41 @@ class StoreBank:
     @_asks
     def restore(self, keys: Iterable[str]) -> list[str]:
         """Bring archived memories back as they were. Returns the keys of those that were away."""
+        with self._lock:
+            kin, names = self._kin(), list(keys)
+            kin.come_back(key for key, record in kin.get(names).items() if record.archived is not None)
+            self._write_changed(kin)
+            return self._brought_back(names)
+
+    def _brought_back(self, keys: Iterable[str]) -> list[str]:
         back = lambda record: replace(record, archived=None) if record.archived is not None else None  # noqa: E731
         return self._edit(keys, back, by_meaning=True)
 
     @_asks
-    def regroup(self, keys: Iterable[str], plan: Regroup, at: float) -> Regrouped:
-        """Do with these memories what a plan says of them as they are; what is put away goes last."""
+    def regroup(self, plan: Regroup, at: float) -> Regrouped:
+        """Do with memories what a plan says of them as they are; what is put away goes last."""
         with self._lock:
-            there = self.get_many(keys)
-            done = plan(there)
-            self._write(list(done.anew), there, by_meaning=False)
-            self.restore(done.back)
-            self.archive(done.away, at)
+            kin = self._kin()
+            done = plan(kin)
+            kin.changed |= {key: replace(kin.changed[key], archived=at) for key in done.away}
+            self._write_changed(kin)
+            self._brought_back(done.back)
+            if self.vectors is not None and done.away:
+                self.vectors.forget_many(done.away)
             return done
 
     @_asks
-    def forget(self, keys: Iterable[str]) -> list[Record]:
-        """Delete memories for good, and what was put away for them as the same; returns the ones that were there."""
+    def forget(self, keys: Iterable[str], alone: Iterable[str] = ()) -> list[Record]:
+        """Delete memories for good, and what was put away for them as the same; returns the ones that were there.
+
+        Those that go `alone` take nothing with them: what was put away for them comes back.
+        """
         with self._lock:
-            there = {each.key: each for each in with_joined(lambda some: self.get_many(some).values(), keys)}
+            kin = self._kin()
+            there = kin.get([*kin.with_joined(keys), *alone])
+            back = kin.leave(there)
+            self._write_changed(kin)
+            self._brought_back(back)
             for store in (self.vectors, self.texts):
                 if store is not None:
                     store.forget_many(there)

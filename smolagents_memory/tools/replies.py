@@ -140,15 +140,26 @@ def _where(since: Any, until: Any, kind: Any, now: float) -> dict[str, Any]:
     if not _is_left_out(since):
         created["$gte"] = _moment("since", since, now)
     if not _is_left_out(until):
-        created["$lte"] = _moment("until", until, now, end=True)
+        created.update(_up_to(until, now))
     if created:
         where["created"] = created
     if not _is_left_out(kind):
-        where["kind"] = _text("kind", kind).strip().lower()
+        named = _text("kind", kind).strip()
+        where["kind"] = {"$in": [named, named.lower()]}
     return where
 
 
-def _moment(name: str, value: Any, now: float, *, end: bool = False) -> float:
+def _up_to(until: Any, now: float) -> dict[str, float]:
+    """A day is meant up to its end, which belongs to the next."""
+    moment = _moment("until", until, now)
+    return {"$lt": moment + _LENGTHS["day"]} if _is_day(until) else {"$lte": moment}
+
+
+def _is_day(value: str) -> bool:
+    return len(value.strip()) <= 10 and not _AGE.fullmatch(value.strip())
+
+
+def _moment(name: str, value: Any, now: float) -> float:
     if isinstance(value, str):
         given = value.strip()
         age = _AGE.fullmatch(given)
@@ -159,8 +170,7 @@ def _moment(name: str, value: Any, now: float, *, end: bool = False) -> float:
         except ValueError:
             moment = None
         if moment is not None:
-            day = 86_400.0 if end and len(given) <= 10 else 0.0  # a day is meant up to its end
-            return _seconds(moment) + day
+            return _seconds(moment)
     raise Wrong(f"{name} must be a date such as 2025-03-01 or an age such as '7 days', not {brief(value)}")
 
 

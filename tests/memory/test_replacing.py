@@ -73,6 +73,30 @@ def test_what_cannot_be_replaced_is_refused_and_nothing_is_written(memory, key, 
     assert [each.value for each in memory.items(archived=None)] == ["Ann lives in Berlin."]
 
 
+def test_a_key_that_is_written_twice_replaces_what_both_do(memory):
+    memory.remember_many([{"text": "Ann lives in Berlin.", "key": "x"}, {"text": "Ann lives in Bonn.", "key": "y"}])
+    heard = []
+    memory.on("archived", lambda event: heard.append(event.keys))
+    twice = [
+        {"text": "Ann lives in Paris.", "key": "home", "replaces": "x"},
+        {"text": "Ann lives in Rome.", "key": "home"},
+    ]
+    memory.remember_many(twice)
+    assert [each.key for each in memory.items()] == ["y", "home"]
+    assert told(memory, "home") == [("Ann lives in Rome.", False), ("Ann lives in Berlin.", True)]
+    memory.remember_many([{**twice[0], "replaces": ["x", "y"]}, twice[1]])
+    assert heard == [["x"], ["y"]]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_is_written_and_replaced_at_once_is_refused_and_nothing_is_written(memory, first):
+    memory.remember("Ann lives in Berlin.", key="x")
+    both = [{"text": "Ann lives in Paris.", "key": "x"}, {"text": "Ann lives in Rome.", "replaces": "x"}]
+    with pytest.raises(UnsupportedValueError, match="Nothing was written"):
+        memory.remember_many([both[first], both[1 - first]])
+    assert [each.value for each in memory.items(archived=None)] == ["Ann lives in Berlin."]
+
+
 def test_a_tool_replaces_what_its_agent_wrote(memory):
     tool = RememberTool(memory)
     tool("Ann lives in Berlin.", key="home")

@@ -114,6 +114,16 @@ def test_what_an_empty_filter_means_in_a_search() -> None:
     assert not equal({"n": 1})
 
 
+@pytest.mark.parametrize("wanted", [{"$gt": 1, "a": 2}, {"a": 2, "$gt": 1}])
+def test_operators_beside_a_value_are_refused(memory: EnhancedAgentMemory, wanted: dict[str, Any]) -> None:
+    for ask in (lambda where: memory.recall("note", where=where), memory.items, memory.forget_where):
+        with pytest.raises(UnsupportedValueError, match="operators alone"):
+            ask({"n": wanted})
+    fits = compiled({"n": {"$eq": wanted}})
+    assert fits is not None
+    assert fits({"n": wanted})
+
+
 def deep(levels: int, name: str = "$not") -> dict[str, Any]:
     where: dict[str, Any] = {"n": 1}
     for _ in range(levels):

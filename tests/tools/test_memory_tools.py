@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import importlib.util
 import threading
@@ -82,6 +83,22 @@ def test_time_range_and_kind_narrow_the_search(memory):
     assert tool.forward("when do backups run?", kind="failure").startswith("Nothing was found")
     assert tool.forward("when do backups run?", until="2001-01-01").startswith("Nothing was found")
     assert "backup" in tool.forward("when do backups run?", since="2001-01-01", until="2999-12-31")
+
+
+def test_a_kind_is_found_as_it_is_called(memory):
+    """Models write Fact for fact; programs may call one so."""
+    memory.remember("The ferry leaves at noon.", key="ferry", kind="Timetable")
+    tool = RecallTool(memory)
+    assert "leaves at noon" in tool.forward("ferry", kind="Timetable")
+    assert "two in the morning" in tool.forward("when do backups run?", kind="Fact")
+
+
+@pytest.mark.parametrize(("until", "found"), [("2023-12-30", False), ("2023-12-31", True)])
+def test_a_day_ends_before_the_next_begins(until, found):
+    day = datetime.datetime(2023, 12, 31)
+    with EnhancedAgentMemory(vector=False, clock=lambda: day.timestamp()) as memory:
+        memory.remember("The ferry leaves at noon.", key="ferry")
+        assert ("ferry (memory" in RecallTool(memory).forward("ferry", until=until)) == found
 
 
 def test_remembering_and_forgetting_by_tool(memory):
