@@ -56,6 +56,7 @@ def seal(
     from smolagents_memory.cli import seals
     from smolagents_memory.database.places import Place
     from smolagents_memory.people.key_manager import KeyManager
+    from smolagents_memory.privacy.data_keys import LENGTH
     from smolagents_memory.privacy.sealing import Seal
 
     place = seals.place_named(storage)
@@ -65,6 +66,9 @@ def seal(
     made = None
     if before is None and key_file and keyring and not seals.key_file_at(key_file).exists():
         made = seals.key_file_at(key_file)
+        trial = Seal(bytes(LENGTH), keyring, mode="sign" if sign else "seal")
+        trial.key_file = made
+        Place(place, seal=trial)  # what is refused is refused before a file is made
         Seal.from_file(made, keyring)
     given = seals.seal_named(key_file, keyring, mode=mode, passphrase=seals.PASSPHRASE)
     KeyManager(Place(place, seal=given)).seal(show=_shown(as_json))
@@ -121,6 +125,7 @@ def rotate(
     made, old = None, manager.place.seal
     if new_key_file and not seals.key_file_at(new_key_file).exists():
         made = seals.key_file_at(new_key_file)
+        manager.list()  # by the old one it opens, before another one is made
         Seal.from_file(made, old.keyring)
     at = {"mode": old.mode, "passphrase": NEW_PASSPHRASE, "option": "--new-key-file"}
     count = manager.rotate(seals.seal_named(new_key_file, old.keyring, **at))

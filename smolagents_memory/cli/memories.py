@@ -60,9 +60,12 @@ def _bound(storage: Any, scope: list[str] | None, must_exist: bool) -> dict[str,
 def as_scope(scope: list[str] | None) -> dict[str, Any]:
     """The scope that was named as name=value."""
     pairs = [each.partition("=") for each in scope or ()]
-    wrong = [name for name, equals, value in pairs if not (name and equals and value)]
+    wrong = ["".join(pair) for pair in pairs if not all(pair)]
     if wrong:
         app.fail(f"a scope is given as name=value, such as --scope user=ann; {wrong[0]!r} is not")
+    named = [name for name, _, _ in pairs]
+    if len(set(named)) < len(named):
+        app.fail(f"a scope has each name once; {' '.join(scope or ())} names one twice. Nothing was done")
     return {name: value for name, _, value in pairs}
 
 

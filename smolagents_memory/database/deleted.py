@@ -62,12 +62,18 @@ def keys_of_deleted(
     connection: Connection, keys: Keys, whose: Iterable[str] | None = None, *, taken: bool = False
 ) -> list[str]:
     """The entries of the keyring that are left of these owners or persons, or of all; `taken`, their notes go."""
-    asked = {_mark(key, "of", each) for each in whose or () for key in keys.places()}
+    places = keys.places()
+    asked = {_mark(key, "of", each) for each in whose or () for key in places}
     notes = _notes(connection, keys)
     found = [(name, entries) for name, of, entries in notes if whose is None or asked & set(of)]
     for name, _ in found if taken else ():
         connection.execute(delete(tables.about).where(_about.name == name))
     return sorted({entry for _, entries in found for entry in entries})
+
+
+def forget_notes(connection: Connection) -> None:
+    """The place has no seal: nobody would know the notes again."""
+    connection.execute(delete(tables.about).where(_about.name.startswith(_NOTE)))
 
 
 def _notes(connection: Connection, keys: Keys) -> Iterator[tuple[str, list[str], list[str]]]:

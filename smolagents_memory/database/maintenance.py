@@ -6,15 +6,15 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, insert, select, text, union, update
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError
 
-from smolagents_memory._errors import NewerSchemaError, SmolagentsMemoryError
+from smolagents_memory._errors import DecodeError, NewerSchemaError, SealError, SmolagentsMemoryError
 from smolagents_memory._files import replacing
 from smolagents_memory._log import logger
 from smolagents_memory.database import tables
@@ -68,11 +68,18 @@ def _forget_empty_scopes(connection: Connection) -> None:
     held = select(tables.items.c.id).where(tables.items.c.scope_id == scopes.id)
     empty = (scopes.name != "") & ~held.exists()
     names = {row.id: row.name for row in connection.execute(select(scopes.id, scopes.name).where(empty))}
-    read = map(envelope_of(connection).read_scope, names.values())
-    note_deleted(connection, (Gone([of_scope(name)], user_of(scope_of(name))) for name in read))
+    note_deleted(connection, _gone(connection, names.values()))
     for some in chunks(list(names)):
         connection.execute(delete(tables.recalls).where(tables.recalls.c.scope_id.in_(some)))
         connection.execute(delete(tables.scopes).where(scopes.id.in_(some)))
+
+
+def _gone(connection: Connection, names: Iterable[str]) -> Iterator[Gone]:
+    envelope = envelope_of(connection)
+    for name in names:
+        with suppress(DecodeError, SealError):  # a damaged name is nobody's
+            read = envelope.read_scope(name)
+            yield Gone([of_scope(read)], user_of(scope_of(read)))
 
 
 def drop_lost_labels(connection: Connection) -> None:

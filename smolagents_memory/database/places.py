@@ -59,7 +59,7 @@ class Place:
         if durability is not None and (not isinstance(durability, str) or durability not in ("power", "process")):
             raise PlaceError(f'durability is "power" or "process", not {brief(durability)}')
         if seal is not None and not isinstance(seal, Seals):
-            raise PlaceError(f"seal is a Seal, such as Seal.from_file(…, keyring=…), not {brief(seal)}")
+            raise PlaceError(f"seal is a Seal, such as Seal.from_file(…, keyring=…), not a {type(seal).__name__}")
         given = path_or_url if isinstance(path_or_url, Place) else None
         self.url: URL = given.url if given else _url(path_or_url)  # type: ignore[arg-type]
         self.durability: Durability = durability or (given.durability if given else "power")
@@ -70,21 +70,26 @@ class Place:
 
     def _refuse_own_keyring(self) -> None:
         """Keys that lie beside what they lock are no keys: who copies the place has them."""
-        keyring = getattr(self.seal, "keyring", None)
+        keyring, key_file = getattr(self.seal, "keyring", None), getattr(self.seal, "key_file", None)
         path, url = getattr(keyring, "path", None), getattr(keyring, "url", None)
-        inside = False
-        if self.path is not None and isinstance(path, Path):
-            own, folder = Path(os.path.realpath(self.path)), Path(os.path.realpath(self.path.parent))
-            kept = Path(os.path.realpath(path))
-            whole = own.name == FILE and folder != Path(os.path.realpath(os.curdir))  # the folder is the place
-            inside = kept == own or (whole and folder in kept.parents)
-        elif isinstance(url, URL) and not self.in_ram:
-            inside = url.set(drivername="").difference_update_query([]) == self.url.set(drivername="")
+        what = f"the key file {key_file}" if self._is_within(key_file) else f"the keyring {keyring}"
+        inside = self._is_within(key_file) or self._is_within(path)
+        if self.path is None and isinstance(url, URL) and not self.in_ram:
+            inside |= url.set(drivername="").difference_update_query([]) == self.url.set(drivername="")
         if inside:
             raise PlaceError(
-                f"the keyring {keyring} lies within the place {self}: whoever copied the place would have its keys. "
-                "Keep it elsewhere. Nothing was opened"
+                f"{what} lies within the place {self}: whoever copied the place would have its keys. Keep it "
+                "elsewhere. Nothing was opened"
             )
+
+    def _is_within(self, path: Any) -> bool:
+        """Whether a file is the place, or lies in the folder that is the place."""
+        if self.path is None or not isinstance(path, Path):
+            return False
+        own, folder = Path(os.path.realpath(self.path)), Path(os.path.realpath(self.path.parent))
+        whole = own.name == FILE and folder != Path(os.path.realpath(os.curdir))  # the folder is the place
+        kept = Path(os.path.realpath(path))
+        return kept == own or (whole and folder in kept.parents)
 
     @classmethod
     def of(cls, given: Any, durability: Durability | None = None) -> Place:

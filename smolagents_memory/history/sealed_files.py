@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-from smolagents_memory._brief import brief
 from smolagents_memory._errors import DamagedFileError, MemoryFileError, SealError
 from smolagents_memory._json import parse_json
 from smolagents_memory.codec.lines import Readable
@@ -40,7 +39,7 @@ def _packed(lines: Iterable[bytes]) -> Iterator[bytes]:
 def checked(seal: Any) -> Seal:
     """The seal that was given; SealError for what is none."""
     if not hasattr(seal, "new_file_key"):
-        raise SealError(f"seal is a Seal, such as Seal.from_file(…, keyring=…), not {brief(seal)}")
+        raise SealError(f"seal is a Seal, such as Seal.from_file(…, keyring=…), not a {type(seal).__name__}")
     return cast("Seal", seal)
 
 

@@ -101,6 +101,10 @@ class EnhancedAgentMemory(Holdings, ObservedMemory):
     ) -> None:
         if session is not None and not hasattr(session, "is_attached_to"):
             raise AttachError(f"session is a Session, not {brief(session)}; nothing was opened")
+        if forgetting is not None and not isinstance(forgetting, ForgettingCurve):
+            raise UnsupportedValueError(
+                f"forgetting is a ForgettingCurve, such as ForgettingCurve(half_life=60), not {brief(forgetting)}"
+            )
         give_session(session, scope)
         super().__init__(system_prompt)
         ranker = ranker or Ranker()
@@ -138,6 +142,8 @@ class EnhancedAgentMemory(Holdings, ObservedMemory):
         the same place if it is to know the same things. Raises AttachError for that, and where the agent has an
         EnhancedAgentMemory already.
         """
+        if not hasattr(agent, "memory"):
+            raise AttachError(f"a memory is attached to an agent, not to {brief(agent)}; nothing was changed")
         if agent.memory is not self:
             agent.memory = self  # which calls placed_on, where the agent is one of smolagents' own
         self.placed_on(agent, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from smolagents_memory._brief import brief
+from smolagents_memory._errors import UnsupportedValueError
 from smolagents_memory.stores.records import Record
 
 
@@ -30,6 +32,14 @@ class ForgettingCurve:
     floor: float = 0.05
     grace: float = 90.0
     every: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("half_life", "floor", "grace", "every"):
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, (int, float)) or not given >= 0:
+                raise UnsupportedValueError(f"{name} is a number from 0, not {brief(given)}")
+        if not self.half_life:
+            raise UnsupportedValueError("half_life is a number of days above 0: math.inf for what never fades")
 
     def strength(self, record: Record, now: float) -> float:
         """From 1, fresh, towards 0. Doubling its uses or importance makes it last once more as long."""

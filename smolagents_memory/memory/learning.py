@@ -60,6 +60,11 @@ class Learning(Listener):
     ) -> None:
         if not isinstance(recall_on, str) or recall_on not in ("task", "step"):
             raise UnsupportedValueError(f"recall_on is 'task' or 'step', not {brief(recall_on)}")
+        for what, given in (("auto_recall", auto_recall), ("budget", budget)):
+            if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+                raise UnsupportedValueError(
+                    f"{what} is a whole number from 0, not {brief(given)}; nothing was attached"
+                )
         self._memory = memory
         self._auto_recall, self._recall_on, self._budget = auto_recall, recall_on, budget
         self._learn, self._reflector = learn, reflector

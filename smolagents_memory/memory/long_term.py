@@ -374,7 +374,12 @@ class LongTerm:
     def _record(self, item: str | Mapping[str, Any], now: float) -> tuple[Record, bool]:
         """An item as a record, and whether it came with a key of its own."""
         given: Mapping[str, Any] = {"text": item} if isinstance(item, str) else item
-        if not isinstance(given, Mapping) or not isinstance(given.get("text"), str) or set(given) - _ITEM:
+        if isinstance(given, Mapping) and "text" in given and not isinstance(given["text"], str):
+            raise UnsupportedValueError(
+                f"a memory is a text, not {brief(given['text'])}; nothing was written. What is in a file is kept by "
+                "remember_document(path=…)"
+            )
+        if not isinstance(given, Mapping) or "text" not in given or set(given) - _ITEM:
             raise UnsupportedValueError(
                 f"a memory is a text, or a mapping with text and any of {', '.join(sorted(_ITEM))}, not {brief(item)};"
                 " nothing was written"

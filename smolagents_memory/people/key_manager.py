@@ -15,7 +15,7 @@ from smolagents_memory._brief import brief
 from smolagents_memory._errors import PlaceError, SealError, SessionConflictError
 from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
-from smolagents_memory.database.deleted import keys_of_deleted
+from smolagents_memory.database.deleted import forget_notes, keys_of_deleted
 from smolagents_memory.database.engine import MEMORIES, SEAL, Database, alone
 from smolagents_memory.database.envelope import Envelope
 from smolagents_memory.database.places import Place
@@ -77,6 +77,7 @@ class KeyManager:
             text = read_state(connection)
             if text is None:
                 place = self.database.place_id(connection)
+                forget_notes(connection)
                 keys = self._seal.keys(place, self._seal.begin(place), str(self.place))
                 self._recast(connection, None, keys, show, "Sealing")
                 note(connection, UNPURGED, "1")
@@ -89,6 +90,8 @@ class KeyManager:
         with self._alone() as connection:
             keys = self._keys(connection)
             if keys is not None:
+                shred_noted(connection, keys)
+                forget_notes(connection)
                 self._recast(connection, keys, None, show, "Unsealing")
         self.database.close()
 
@@ -111,7 +114,10 @@ class KeyManager:
         with self._alone(of_sessions=False) as connection:
             keys = self._opened_by_either(connection, new)
             if name_of_master(new.master) == name_of_master(self._seal.master):
-                raise SealError("both seals have one master, or masters of one name: give each a `name` of its own")
+                raise SealError(
+                    "both seals have one master, or masters of one name: give each a `name` of its own. Nothing was "
+                    "changed"
+                )
             names = [*self._entries(connection, keys), *self._of_files(new, self._seal)]
             done = rewrap(self._seal, new, names)
             write_state(connection, keys, keys.seal.mode)  # whoever has it open looks for its keys again

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from smolagents_memory._errors import SessionNotFoundError
+from smolagents_memory._errors import PlaceError, SessionNotFoundError
 from smolagents_memory._files import named_file, replacing
 from smolagents_memory._progress import progress
 from smolagents_memory.database import tables
@@ -55,6 +55,8 @@ class People:
 
     def list(self) -> list[Person]:
         """Everybody of whom something is kept, by name: how many sessions and memories, and their times."""
+        if not self._is_there():
+            return []
         with self.database.reading() as connection:
             return everybody(connection)
 
@@ -68,7 +70,7 @@ class People:
         user, path = checked_user(user), Path(os.path.realpath(named_file(file)))
         refuse_own_files(self.database.place, path)
         refuse_databases_in_use(path)
-        with self.database.reading() as connection:
+        with self._there().reading() as connection:
             theirs = of_person(connection, user)
             items = tables.items.c
             counted = select(func.count()).where(items.scope_id.in_([row.id for row in theirs.scopes]))
@@ -97,4 +99,14 @@ class People:
 
         The name may stand in what is somebody else's, or nobody's: the report says where, and that is left alone.
         """
-        return erase(self.database, checked_user(user))
+        user = checked_user(user)
+        return erase(self._there(), user)
+
+    def _there(self) -> Database:
+        """The database, if there is one: of a place that was misspelt nobody is told that nothing is kept there."""
+        if not self._is_there():
+            raise PlaceError(f"there is no place {self.database}: nothing was looked for, made or changed")
+        return self.database
+
+    def _is_there(self) -> bool:
+        return self.database.path is None or self.database.path.exists()

@@ -34,6 +34,12 @@ _WORD = 12  # characters of a blinded word: 60 bits
 _CHANGED = "it was changed, moved from somewhere else, or sealed with another key"
 
 
+def need_extra() -> None:
+    """Raise MissingExtraError where nothing can be sealed."""
+    if not _THERE:
+        raise MissingExtraError("A seal", "seal")
+
+
 class DataKey:
     """A key of a scope, of a session, or of a place. With `signs` it makes nothing unreadable: it only marks.
 
@@ -45,8 +51,7 @@ class DataKey:
     """
 
     def __init__(self, key: bytes, *, signs: bool = False) -> None:
-        if not _THERE:
-            raise MissingExtraError("A seal", "seal")
+        need_extra()
         if len(key) != LENGTH:
             raise SealError(f"a key has {LENGTH} bytes, not {len(key)}")
         self.key, self.signs = key, signs

@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from smolagents_memory._brief import brief
 from smolagents_memory._errors import SealError
 from smolagents_memory._files import make_once, named_file
 from smolagents_memory.privacy.data_keys import LENGTH, DataKey
@@ -69,12 +68,16 @@ def master_of(given: Any) -> Master:
 
 
 def _told(given: Any) -> str:
-    return f"a {type(given).__name__}" if isinstance(given, str) else brief(given)  # it may be a passphrase
+    return "an empty one" if given == "" else f"a {type(given).__name__}"  # what it is may be a secret
 
 
-def master_from_file(path: str | os.PathLike[str]) -> Master:
+def key_file_of(path: str | os.PathLike[str]) -> Path:
+    """The file that somebody names."""
+    return Path(os.path.abspath(os.path.expanduser(named_file(path))))
+
+
+def master_from_file(path: Path) -> Master:
     """The key in a file, which is made for its owner alone when there is none."""
-    path = Path(os.path.abspath(os.path.expanduser(named_file(path))))
     try:
         make_once(path, base64.b64encode(os.urandom(LENGTH)) + b"\n")
         written = path.read_bytes()

@@ -51,7 +51,12 @@ class Recogniser:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not KIND.fullmatch(self.name):
             raise ValueError(f"a recogniser's name is made of capitals, digits and _, not {self.name!r:.60}")
-        compiled = re.compile(self.pattern)
+        if self.check is not None and not callable(self.check):
+            raise ValueError(f"the check of {self.name} is a function of what was found, not {self.check!r:.60}")
+        try:
+            compiled = re.compile(self.pattern)
+        except (re.error, TypeError) as error:
+            raise ValueError(f"the pattern of {self.name} is no regular expression: {error}") from error
         if not 0 <= self.group <= compiled.groups:
             raise ValueError(f"the pattern of {self.name} has no group {self.group!r:.20}")
         object.__setattr__(self, "pattern", compiled)
@@ -86,7 +91,7 @@ class Recogniser:
 
     def _between(self, at: int, until: int, pattern: re.Pattern[str], scan: Scan) -> Iterator[tuple[int, int]]:
         """Those in a part of the text; what only begins as one may hold another: `2027 4111 1111 1111 1111`."""
-        while match := pattern.search(scan.text, at, until):
+        while at <= until and (match := pattern.search(scan.text, at, until)):  # one of nothing may be at the end
             found, at = self.one(scan, *match.span(self.group)), max(match.end(), match.start() + 1)
             if found is not None:
                 yield found

@@ -11,17 +11,19 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from smolagents_memory._brief import brief
-from smolagents_memory._errors import SealError
+from smolagents_memory._errors import SealError, SmolagentsMemoryError
 from smolagents_memory._forks import Lock
 from smolagents_memory._log import logger
-from smolagents_memory.privacy.data_keys import LENGTH, DataKey
+from smolagents_memory.privacy.data_keys import LENGTH, DataKey, need_extra
 from smolagents_memory.privacy.keyring import Keyring, keyring_of, read_all, replace_all
 from smolagents_memory.privacy.masters import (
     Master,
     checked_passphrase,
+    key_file_of,
     master_from_file,
     master_from_passphrase,
     master_of,
@@ -62,15 +64,19 @@ class Seal:
         self._have(lambda **_: known, keyring_of(keyring), mode)
 
     def _have(self, find: Callable[..., Master], keyring: Keyring, mode: Mode) -> None:
-        if mode not in ("seal", "sign"):
-            raise SealError(f'the mode of a seal is "seal" or "sign", not {brief(mode)}')
+        _checked(mode)
         self._find, self.keyring, self.mode = find, keyring, mode
         self._known: Master | None = None
+        self.key_file: Path | None = None
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], keyring: Any, *, mode: Mode = "seal") -> Seal:
         """With the master key in a file, which is made for its owner alone when there is none."""
-        return cls(master_from_file(path), keyring, mode=mode)
+        kept, file = keyring_of(keyring), key_file_of(path)
+        _checked(mode)  # before a file is made
+        seal = cls(master_from_file(file), kept, mode=mode)
+        seal.key_file = file
+        return seal
 
     @classmethod
     def from_passphrase(cls, passphrase: str, keyring: Any, *, mode: Mode = "seal") -> Seal:
@@ -156,7 +162,7 @@ class Seal:
         plain = _check(name) + b"".join(_ENTRY.pack(number, key) for number, key in sorted(keys.items()))
         try:
             mine = self.master.wrap(plain)
-        except SealError:
+        except SmolagentsMemoryError:
             raise
         except Exception as error:
             raise SealError(
@@ -195,6 +201,7 @@ class PlaceKeys:
         self._lock = Lock()
         self._known: OrderedDict[str, dict[int, DataKey]] = OrderedDict()  # by entry, the newest at the end
         self.place = self._key(_entry_name(place, _OF_PLACE), number, "the place")
+        self._places = list(self._known[self.entry].values())
 
     def of(self, owner: str, number: int) -> DataKey:
         """The key of this number of an owner."""
@@ -218,8 +225,8 @@ class PlaceKeys:
         yield from ((_owned(self.id, place, owner), owner) for owner in owners for place in places)
 
     def places(self) -> list[DataKey]:
-        """Every key that the place ever had."""
-        return [DataKey(key) for key in self.of_place().values()]
+        """Every key that the place had when these were read; when it gets another one, they are read anew."""
+        return self._places
 
     def of_place(self) -> dict[int, bytes]:
         """All keys that the place has had and that were not dropped."""
@@ -272,6 +279,12 @@ def _number(taken: Collection[int]) -> int:
     while (number := 1 + secrets.randbelow(0x7FFFFFFF)) in taken:
         pass
     return number
+
+
+def _checked(mode: Any) -> None:
+    need_extra()
+    if mode not in ("seal", "sign"):
+        raise SealError(f'the mode of a seal is "seal" or "sign", not {brief(mode)}')
 
 
 def _left_over(plain: bytes) -> int:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from smolagents.memory import MemoryStep
 from sqlalchemy import select
 
-from smolagents_memory._errors import SessionConflictError, SessionError, SessionNotFoundError
+from smolagents_memory._brief import brief
+from smolagents_memory._errors import AttachError, SessionConflictError, SessionError, SessionNotFoundError
 from smolagents_memory._files import named_file
 from smolagents_memory.database import tables
 from smolagents_memory.database.copies import refuse_own_files
@@ -110,6 +111,8 @@ class Session(Labelled):
         attached; `wait` is how many seconds to wait for that to end, in this process first come first served;
         `take_over` shuts the other one out.
         """
+        if not hasattr(agent, "memory"):
+            raise AttachError(f"a session is attached to an agent, not to {brief(agent)}; nothing was changed")
         if self._attachment is not None:
             raise SessionError(f"session {self.session_id!r} is attached to an agent already; detach it first")
         self._refuse_another_person()  # for which nobody need wait

@@ -13,7 +13,7 @@ from smolagents_memory._log import logger
 from smolagents_memory.database import tables
 from smolagents_memory.database.engine import Database
 from smolagents_memory.database.envelope import as_key, envelope_of
-from smolagents_memory.database.ledger import begun, changing, changing_keys, made, rewrite
+from smolagents_memory.database.ledger import balance, begun, changing, changing_keys, made, rewrite
 from smolagents_memory.database.many import chunks
 from smolagents_memory.database.sealed import of_scope
 from smolagents_memory.search.purging import purge
@@ -118,6 +118,7 @@ class Bank(BankReader):
             keys = {draft.record.key for draft in drafts}
             gone = [each for each in before if each.key.startswith(prefix) and each.key not in keys]
             self._delete_alone(connection, self._kin(connection), gone)
+            balance(connection)  # what was changed by that is read again
             self._put(connection, drafts, embedder)
             return [record.key for record in gone]
 
@@ -143,6 +144,8 @@ class Bank(BankReader):
     def _retire(self, connection: Connection, scope: int, records: Sequence[Record]) -> list[str]:
         """Put away what memories were written in the place of; the keys."""
         replaced = {key for record in records for key in record.replaces} - {record.key for record in records}
+        if replaced:
+            balance(connection)  # what was changed so far may be among them
         old = [each for each in self.by_keys(connection, list(replaced)) if each.archived is None]
         if old:
             self._put_away(connection, scope, [each.id for each in old], max(record.touched for record in records))

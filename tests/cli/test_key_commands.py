@@ -115,6 +115,32 @@ def test_no_command_makes_a_key_file_but_one_that_seals(sealed: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("seal", "--key-file", "agent_memory/made.key", "--keyring", "others"),
+        ("seal", "--key-file", "made.key", "--keyring", "agent_memory"),
+    ],
+)
+def test_a_key_file_is_made_for_what_is_sealed_and_for_nothing_else(plain: Path, tmp_path: Path, given: Any) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(plain, folder)
+    there = sorted(folder.rglob("*"))
+    told = command(*given, cwd=folder)
+    assert told.returncode
+    assert "lies within the place" in told.stderr
+    assert sorted(folder.rglob("*")) == there
+
+
+def test_no_new_key_file_is_made_where_the_old_keys_open_nothing(sealed: Path) -> None:
+    (sealed / "master.key").unlink()
+    Seal.from_file(sealed / "master.key", sealed / "keys")  # another one
+    told = command("rotate", "--new-key-file", "made.key", *OPTIONS, cwd=sealed)
+    assert told.returncode
+    assert "master key" in told.stderr
+    assert not (sealed / "made.key").exists()
+
+
 def test_a_new_place_is_sealed_from_its_beginning_by_a_passphrase(tmp_path: Path) -> None:
     by = {"SMOLAGENTS_MEMORY_PASSPHRASE": "open sesame", "SMOLAGENTS_MEMORY_KEYRING": "keys"}
     as_json("seal", "--sign", cwd=tmp_path, **by)

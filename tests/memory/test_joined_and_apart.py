@@ -315,3 +315,21 @@ def test_what_is_no_list_of_keys_is_not_joined(memory, keys):
     with pytest.raises(UnsupportedValueError):
         memory.join(keys)
     assert memory.count() == 2
+
+
+# -- under a seal, where what was changed is read again in one transaction ------------------------------------------
+
+
+def test_what_stands_for_another_is_replaced_by_it(memory, clock):
+    first, second = remembered(memory, clock, SAID, AGAIN)
+    assert memory.consolidate() == {second: [first]}
+    memory.remember(SAID, replaces=second)
+    assert told(memory) == {SAID: False, AGAIN: True}
+
+
+def test_a_document_whose_parts_were_joined_gets_another_version(memory, clock):
+    parts = memory.remember_document("word " * 400 + "\n\n" + "other " * 400, source="doc")
+    memory.join(parts[:2])
+    (part,) = memory.remember_document("short", source="doc")
+    assert told(memory) == {"short": False}
+    assert memory.get(part).value == "short"

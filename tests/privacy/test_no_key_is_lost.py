@@ -233,6 +233,31 @@ def test_what_says_whose_keys_are_left_is_not_made_by_others(place: Place, tmp_p
             does()
 
 
+def test_a_place_that_is_unsealed_and_sealed_with_another_keyring_begins_anew(tmp_path: Path) -> None:
+    place = Place(tmp_path / "mem", seal=Seal(MASTER, tmp_path / "keys"))
+    helped(place, "gone", "ann")
+    kept = helped(place, "kept", "ann")
+    Session("gone", place).delete()
+    KeyManager(place).unseal()
+    again = Place(place, seal=Seal(bytes(32), tmp_path / "others"))
+    KeyManager(again).seal()
+    assert Session(kept, again).steps()
+    assert str(People(again).erase("nobody")) == "nothing is kept of 'nobody'"
+    assert KeyManager(again).shred(session="kept") == 2
+    assert KeyManager(again).drop() == 0
+
+
+def test_a_scope_whose_name_is_damaged_prevents_no_purge(place: Place) -> None:
+    with EnhancedAgentMemory(place, scope={"user": "ann"}, vector=False) as memory:
+        memory.remember("Ann likes tea.", key="tea")
+        memory.forget("tea")
+    engine = create_engine(f"sqlite:///{place.path}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE memory_scopes SET name = 'damaged'")
+    engine.dispose()
+    SessionManager(place).purge()
+
+
 # -- services and keyrings that fail -------------------------------------------------------------------------------
 
 
@@ -272,6 +297,20 @@ def test_a_rotation_during_which_a_service_fails_takes_all_along_or_nothing(tmp_
     assert 2 < number < 29
     assert SqlStore(Place(place, seal=new)).get("k") == "v"
     load_memory(tmp_path / "file.jsonl", seal=new)
+
+
+def test_deleting_asks_no_key_service(tmp_path: Path) -> None:
+    service = Flickering("first")
+    place = Place(tmp_path / "mem", seal=Seal(service, tmp_path / "keys"))
+    child = helped(place, "gone", "ann")
+    SessionManager(place).backup(tmp_path / "copy.db")
+    service.calls, service.fails_at = 0, 1  # it is down
+    assert Session("gone", place).delete()
+    assert service.calls == 0
+    service.fails_at = 0
+    assert not People(place).erase("ann").left
+    with pytest.raises(SealError, match="has no key"):
+        Session(child, Place(tmp_path / "copy.db", seal=Seal(service, tmp_path / "keys"))).steps()
 
 
 class Odd:
