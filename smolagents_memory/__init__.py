@@ -57,7 +57,7 @@ _HOMES = {
     "memory.evaluation": "Evaluation evaluate",
     "memory.experiences": "Reflector",
     "memory.forgetting": "ForgettingCurve",
-    "memory.long_term": "Memory",
+    "memory.items": "Memory",
     "memory.ranking": "Ranker",
     "memory.serving": "LongTermStats",
     "people.erasing": "Erasure",

@@ -172,7 +172,7 @@ from smolagents_memory.memory.experiences import (
 from smolagents_memory.memory.forgetting import (
     ForgettingCurve as ForgettingCurve,
 )
-from smolagents_memory.memory.long_term import (
+from smolagents_memory.memory.items import (
     Memory as Memory,
 )
 from smolagents_memory.memory.ranking import (

@@ -21,8 +21,9 @@ from smolagents_memory.memory.arguments import give_session, opened_keeper
 from smolagents_memory.memory.documents import document_of
 from smolagents_memory.memory.forgetting import ForgettingCurve
 from smolagents_memory.memory.holdings import Holdings
+from smolagents_memory.memory.items import Memory
 from smolagents_memory.memory.learning import Learning
-from smolagents_memory.memory.long_term import LongTerm, Memory
+from smolagents_memory.memory.long_term import LongTerm
 from smolagents_memory.memory.provenance import all_read
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.memory.reviewing import Told, review, tool_calls

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from smolagents_memory.memory.long_term import LongTerm, Memory
+from smolagents_memory.memory.items import Memory
+from smolagents_memory.memory.long_term import LongTerm
 from smolagents_memory.memory.proposing import proposed
 from smolagents_memory.stores.records import ScopeInfo
 

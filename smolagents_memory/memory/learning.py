@@ -17,7 +17,7 @@ from smolagents_memory._events import Event
 from smolagents_memory._listener import INTERRUPTED, Listener, Run, ToolCall, stopping
 from smolagents_memory._log import logger
 from smolagents_memory.memory.experiences import experiences, lessons
-from smolagents_memory.memory.long_term import Memory
+from smolagents_memory.memory.items import Memory
 from smolagents_memory.memory.provenance import SOMEBODY, Trail, all_read, asks, begin, call_by, end, listening_outside
 from smolagents_memory.memory.quoting import quoted, stands_in, without_recalled
 from smolagents_memory.memory.reviewing import actions, clipped, runs

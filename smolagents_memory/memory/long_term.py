@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from smolagents_memory._brief import brief
@@ -16,16 +14,17 @@ from smolagents_memory.codec.plain_json import pack
 from smolagents_memory.memory.consolidating import consolidate, join, separate, settle
 from smolagents_memory.memory.documents import parts_of
 from smolagents_memory.memory.forgetting import DAY, ForgettingCurve
+from smolagents_memory.memory.items import Memory, as_memory, as_record, digest, saying
 from smolagents_memory.memory.keeping import Keeper
 from smolagents_memory.memory.ranking import checked_relevance
 from smolagents_memory.memory.recalling import Fits
 from smolagents_memory.memory.said import Said
 from smolagents_memory.memory.serving import LongTermStats, Watch
-from smolagents_memory.memory.trust import inherit, made_of, provenance_in
-from smolagents_memory.stores.base import Hit, checked_key, checked_keys, checked_meta, checked_query, checked_top_k
+from smolagents_memory.memory.trust import inherit, made_of
+from smolagents_memory.stores.base import checked_key, checked_keys, checked_meta, checked_query, checked_top_k
 from smolagents_memory.stores.filters import chosen, compiled
 from smolagents_memory.stores.joining import Kin
-from smolagents_memory.stores.records import CONFIRMED, USUAL, Record, ScopeInfo
+from smolagents_memory.stores.records import CONFIRMED, Record, ScopeInfo
 from smolagents_memory.stores.requirements import required
 
 
@@ -36,38 +35,6 @@ _NOTED: dict[str, dict[str, Any]] = {
 }
 
 _PASSED_OVER = 30  # memories that stand in the prompt, say, before what comes after them is not looked for
-_ITEM = {
-    "text",
-    "key",
-    "importance",
-    "meta",
-    "source",
-    "kind",
-    "origin",
-    "tools",
-    "made_of",
-    "trust",
-    "sources",
-    "replaces",
-}
-
-
-@dataclass(frozen=True)
-class Memory(Hit[Any]):
-    """A recalled memory: `.key .value .score .meta`, and `.parts` when it was explained."""
-
-    kind: str = "memory"
-    source: str | None = None
-    created: float = 0.0
-    importance: float = 1.0
-    relevance: float = 0.0  # how sure it is, from 0 to 1, that it has to do with the query at all
-    origin: str = "user"  # who wrote it: user, agent, tool, document or import
-    trust: int = USUAL  # 0: comes when asked for; 1: unasked, too; 2: a person confirmed it
-    tools: tuple[str, ...] = ()  # whose text it holds, or was made of
-    archived: float | None = None  # since when it is put away
-    pinned: bool = False
-
-    __iter__ = Hit.__iter__
 
 
 class LongTerm:
@@ -88,7 +55,7 @@ class LongTerm:
         if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
             raise UnsupportedValueError("remember_many takes a list of memories, not one text; nothing was written")
         now = self.clock()
-        records = [self._record(self.said.item(item), now) for item in items]
+        records = [as_record(self.said.item(item), now) for item in items]
         self.said.keep()
         self._rename({record.key: record for record, named in records if not named})
         inherit([record for record, _ in records], self.keeper.bank.get_many)
@@ -127,7 +94,7 @@ class LongTerm:
             found |= there
             older = dict.fromkeys(old for record in there.values() for old in record.replaces)
             waiting = [old for old in older if old not in found]
-        return [_as_memory(record) for record in found.values()]
+        return [as_memory(record) for record in found.values()]
 
     # -- the same once more ------------------------------------------------------------------------------------
 
@@ -169,11 +136,11 @@ class LongTerm:
         source = self.said.source(source, "written")
         text = self.said.text(text)  # before it is cut: a part may end anywhere
         self.said.keep()
-        parts, prefix, now = parts_of(text), f"d-{_digest(source)}-", self.clock()
+        parts, prefix, now = parts_of(text), f"d-{digest(source)}-", self.clock()
         records = []
         for n, part in enumerate(parts):
             item = {"text": part, "key": f"{prefix}{n}", "source": source, "kind": "document", "origin": "document"}
-            records.append(self._record({**item, "meta": {"part": n, "parts": len(parts)}}, now)[0])
+            records.append(as_record({**item, "meta": {"part": n, "parts": len(parts)}}, now)[0])
         gone = self.keeper.replace(source, prefix, records)
         keys = [record.key for record in records]
         for event, told in (("forgotten", gone), ("added", keys)):
@@ -244,14 +211,14 @@ class LongTerm:
         """A memory as users see it."""
         self.keeper.flush()
         record = self.get(key)
-        return None if record is None else _as_memory(record)
+        return None if record is None else as_memory(record)
 
     def items(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> Iterator[Memory]:
         """Those that fit, read as they are asked for."""
         where = self.said.filter(where)
         fits = compiled(where)
         found = self.keeper.records(archived=_checked(archived), wanted=required(where))
-        return (_as_memory(record) for record in found if fits is None or fits(record.view()))
+        return (as_memory(record) for record in found if fits is None or fits(record.view()))
 
     def count(self, where: Mapping[str, Any] | None, *, archived: bool | None) -> int:
         """How many fit."""
@@ -272,7 +239,7 @@ class LongTerm:
         if text is not None and not isinstance(text, str):
             raise UnsupportedValueError(f"a memory is a text, not {brief(text)}; nothing was changed")
         if text is not None:
-            text = self.said.text(_saying(text, "changed"))
+            text = self.said.text(saying(text, "changed"))
         kept = None if meta is None else checked_meta(self.said.value(meta))
         if kept is not None:
             pack(kept, "metadata")
@@ -368,49 +335,8 @@ class LongTerm:
                 key: record for key, record in unnamed.items() if key in there and there[key].value != record.value
             }
             for key, record in unnamed.items():
-                record.key = f"m-{_digest(key + record.value)}"
+                record.key = f"m-{digest(key + record.value)}"
             unnamed = {record.key: record for record in unnamed.values()}
-
-    def _record(self, item: str | Mapping[str, Any], now: float) -> tuple[Record, bool]:
-        """An item as a record, and whether it came with a key of its own."""
-        given: Mapping[str, Any] = {"text": item} if isinstance(item, str) else item
-        if isinstance(given, Mapping) and "text" in given and not isinstance(given["text"], str):
-            raise UnsupportedValueError(
-                f"a memory is a text, not {brief(given['text'])}; nothing was written. What is in a file is kept by "
-                "remember_document(path=…)"
-            )
-        if not isinstance(given, Mapping) or "text" not in given or set(given) - _ITEM:
-            raise UnsupportedValueError(
-                f"a memory is a text, or a mapping with text and any of {', '.join(sorted(_ITEM))}, not {brief(item)};"
-                " nothing was written"
-            )
-        importance = given.get("importance")
-        importance = 1.0 if importance is None else importance
-        if isinstance(importance, bool) or not isinstance(importance, (int, float)) or not 0 <= importance < 1e9:
-            raise UnsupportedValueError(f"importance is a number from 0, 1 being ordinary, not {brief(importance)}")
-        source = given.get("source")
-        if source is not None and not isinstance(source, str):
-            raise UnsupportedValueError(f"a source is a text or None, not {brief(source)}; nothing was written")
-        kind = given.get("kind") or "memory"
-        if not isinstance(kind, str) or "\0" in kind or any("\ud800" <= letter <= "\udfff" for letter in kind):
-            raise UnsupportedValueError(
-                f"a kind is a text of whole characters, such as 'failure', not {brief(kind)}; nothing was written"
-            )
-        key, text, meta = given.get("key"), _saying(given["text"], "written"), checked_meta(given.get("meta"))
-        pack(meta, "metadata")
-        origin, trust, made = provenance_in(given)
-        record = Record(
-            checked_key(key) if key is not None else f"m-{_digest(text)}", text, meta, kind,
-            source, float(importance), now, now, origin=origin, trust=trust, made_of=made,
-        )  # fmt: skip
-        return record, key is not None
-
-
-def _saying(text: str, done: str) -> str:
-    """A text that says something."""
-    if not text.strip():
-        raise UnsupportedValueError(f"a memory is a text that says something, not {brief(text)}; nothing was {done}")
-    return str.__str__(text)
 
 
 def _checked(archived: object) -> bool | None:
@@ -419,22 +345,8 @@ def _checked(archived: object) -> bool | None:
     return archived
 
 
-def _as_memory(record: Record) -> Memory:
-    """A record that nobody looked for by a query."""
-    return Memory(
-        record.key, record.value, 0.0, record.meta, {}, record.kind, record.source, record.created, record.importance,
-        origin=record.origin, trust=record.trust, tools=tuple(record.tools), archived=record.archived,
-        pinned=record.pinned,
-    )  # fmt: skip
-
-
 def _fits(where: Mapping[str, Any] | None, trusted: Collection[str] | None) -> Fits | None:
     fits = compiled(where)
     if fits is None and trusted is None:
         return None
     return lambda record: (trusted is None or record.comes_unasked(trusted)) and (fits is None or fits(record.view()))
-
-
-def _digest(text: str) -> str:
-    """A short name for a text: the same text has the same."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -21,7 +21,7 @@ from smolagents.memory import MemoryStep
 
 from smolagents_memory._listener import Listener, ToolCall
 from smolagents_memory.memory.holding import Holding
-from smolagents_memory.memory.long_term import Memory
+from smolagents_memory.memory.items import Memory
 from smolagents_memory.steps.calls import CODE, calls_of
 from smolagents_memory.steps.code_names import names_in
 from smolagents_memory.steps.kinds import is_action, is_final, is_prompt, is_task

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smolagents_memory._brief import brief
-from smolagents_memory.memory.long_term import Memory
+from smolagents_memory.memory.items import Memory
 from smolagents_memory.memory.provenance import SOMEBODY
 from smolagents_memory.steps.legible import legible
 from smolagents_memory.steps.tokens import text_bytes

@@ -16,8 +16,9 @@ from smolagents_memory.database.places import Place
 from smolagents_memory.memory.arguments import opened_keeper
 from smolagents_memory.memory.enhanced import EnhancedAgentMemory
 from smolagents_memory.memory.forgetting import ForgettingCurve
+from smolagents_memory.memory.items import Memory
 from smolagents_memory.memory.learning import Learning
-from smolagents_memory.memory.long_term import LongTerm, Memory
+from smolagents_memory.memory.long_term import LongTerm
 from smolagents_memory.memory.provenance import call_by, calling
 from smolagents_memory.memory.ranking import Ranker
 from smolagents_memory.search.embedding import default_embedder

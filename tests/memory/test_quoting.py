@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smolagents_memory import EnhancedAgentMemory, ForgetTool, RecallTool, RememberTool, UnsupportedValueError
-from smolagents_memory.memory.long_term import Memory
+from smolagents_memory.memory.items import Memory
 from smolagents_memory.memory.quoting import BEGIN, END, harmless, has_recalled, quoted, without_recalled
 
 
