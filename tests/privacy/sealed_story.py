@@ -6,7 +6,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -267,9 +267,13 @@ def stats(memory: EnhancedAgentMemory) -> Any:
 
 
 def recalled(memory: EnhancedAgentMemory) -> Any:
-    """What is recalled; that it was is not noted, for nothing is written here."""
+    """What is recalled; that it was is not noted, for nothing is written here.
+
+    The last digit of a score is not told: it is another one where vectors lie in another order, and are summed so.
+    """
     memory.long_term.keeper.traces.recalled = lambda *_: None
-    return [memory.recall(query, 3) for query in ("Who likes a bicycle?", "green tea", "is the library quiet")]
+    queries = ("Who likes a bicycle?", "green tea", "is the library quiet")
+    return [[replace(each, score=round(each.score, 3)) for each in memory.recall(query, 3)] for query in queries]
 
 
 def _of(place: Place, scope: Any, read: Callable[[EnhancedAgentMemory], Any], vector: bool = True) -> Any:
