@@ -55,8 +55,6 @@ class People:
 
     def list(self) -> list[Person]:
         """Everybody of whom something is kept, by name: how many sessions and memories, and their times."""
-        if not self._is_there():
-            return []
         with self.database.reading() as connection:
             return everybody(connection)
 
@@ -104,9 +102,7 @@ class People:
 
     def _there(self) -> Database:
         """The database, if there is one: of a place that was misspelt nobody is told that nothing is kept there."""
-        if not self._is_there():
+        path = self.database.path
+        if path is not None and not path.exists():
             raise PlaceError(f"there is no place {self.database}: nothing was looked for, made or changed")
         return self.database
-
-    def _is_there(self) -> bool:
-        return self.database.path is None or self.database.path.exists()
