@@ -55,6 +55,7 @@ def test_what_is_not_relevant_takes_the_place_of_nothing_that_is(in_a_store, whe
         assert [hit.value for hit in memory.recall(asked, 1, min_relevance=0.3, where=where)] == [answer]
 
 
+@pytest.mark.skipif(not hasattr(sqlite3.Connection, "setlimit"), reason="before Python 3.11 nobody can set the limit")
 def test_any_number_may_be_asked_for_where_a_statement_holds_few(clock):
     """SQLite takes 32,766 variables in one statement, and other builds of it fewer."""
 
