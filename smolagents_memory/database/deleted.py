@@ -40,9 +40,9 @@ def of_somebody(user: str) -> str:
 def note_deleted(connection: Connection, gone: Iterable[Gone]) -> None:
     """Note whose keys stay, where they could not be found by a name: within the transaction that deletes the rows."""
     sealed = envelope_of(connection).sealed
-    told = [each for each in gone if each.person is not None or len(each.owners) > 1] if sealed is not None else []
-    if sealed is None or not told:
+    if sealed is None:
         return
+    told = [each for each in gone if each.person is not None or len(each.owners) > 1]
     entries: dict[str, list[str]] = {}
     for entry, owner in sealed.keys.entries_of({owner for each in told for owner in each.owners}):
         entries.setdefault(owner, []).append(entry)

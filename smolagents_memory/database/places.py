@@ -72,14 +72,14 @@ class Place:
         """Keys that lie beside what they lock are no keys: who copies the place has them."""
         keyring, key_file = getattr(self.seal, "keyring", None), getattr(self.seal, "key_file", None)
         path, url = getattr(keyring, "path", None), getattr(keyring, "url", None)
-        what = f"the key file {key_file}" if self._is_within(key_file) else f"the keyring {keyring}"
-        inside = self._is_within(key_file) or self._is_within(path)
+        with_key = self._is_within(key_file)
+        inside = with_key or self._is_within(path)
         if self.path is None and isinstance(url, URL) and not self.in_ram:
             inside |= url.set(drivername="").difference_update_query([]) == self.url.set(drivername="")
         if inside:
             raise PlaceError(
-                f"{what} lies within the place {self}: whoever copied the place would have its keys. Keep it "
-                "elsewhere. Nothing was opened"
+                f"the {f'key file {key_file}' if with_key else f'keyring {keyring}'} lies within the place {self}: "
+                "whoever copied the place would have its keys. Keep it elsewhere. Nothing was opened"
             )
 
     def _is_within(self, path: Any) -> bool:

@@ -17,9 +17,7 @@ from smolagents_memory.search.cues import MOST_FIRST, Asked, Cues
 
 
 _OF_ONE_MATTER = 0.35  # of the weight of a query's words: two texts that both hold these speak of the same
-_SURELY = (
-    0.6  # the same, of one that is not among the first: those who ask for few would get less of what they ask for
-)
+_SURELY = 0.6  # the same behind the first: or who asks for few would get less of what they ask for
 _FIRST, _ORDERED = 10, 500  # behind so many nobody looks for which of two is the later one
 _OVERTAKES = 3.0  # deviations that a text may be behind an older one which it corrects
 _SAYS_BRIEFLY = 2  # times as long as `short` may a text be that is taken for a correction

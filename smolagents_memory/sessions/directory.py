@@ -273,12 +273,15 @@ def _given_to(connection: Connection, name: str, values: Mapping[str, Any]) -> d
 
 def remove(connection: Connection, *sessions: int) -> None:
     """Delete sessions and those of their managed agents' calls."""
-    families = [_family(connection, each, sessions) for each in sessions]
-    named = [[(session, name) for session in each if (name := _readable(connection, session))] for each in families]
+    others = set(sessions)
+    families = [_family(connection, each, others) for each in sessions]
+    every = list(chain.from_iterable(families))
+    names = _readable(connection, every)
+    named = ([(session, names[session]) for session in each if session in names] for each in families)
     note_deleted(connection, (_gone(connection, each) for each in named if each))
-    for _, name in chain.from_iterable(named):
+    for name in names.values():
         forget_redacted(connection, name, "session")
-    for some in chunks([session for each in families for session in each]):
+    for some in chunks(every):
         for table in _PARTS:
             connection.execute(delete(table).where(table.c.session.in_(some)))
         connection.execute(delete(tables.sessions).where(tables.sessions.c.id.in_(some)))
@@ -294,12 +297,14 @@ def _family(connection: Connection, session: int, others: Collection[int]) -> li
     return family
 
 
-def _readable(connection: Connection, session: int) -> str | None:
-    """What a session is called; None where that is damaged."""
-    row = connection.execute(select(tables.sessions.c.name).where(tables.sessions.c.id == session)).first()
-    with suppress(DecodeError, SealError):
-        return None if row is None else name_of(connection, row)
-    return None
+def _readable(connection: Connection, sessions: Sequence[int]) -> dict[int, str]:
+    """What sessions are called, but for those whose names are damaged."""
+    there, found = tables.sessions.c, {}
+    for some in chunks(sessions):
+        for row in connection.execute(select(there.id, there.name).where(there.id.in_(some))).all():
+            with suppress(DecodeError, SealError):
+                found[row.id] = name_of(connection, row)
+    return found
 
 
 def _gone(connection: Connection, family: Sequence[tuple[int, str]]) -> Gone:
